@@ -28,6 +28,27 @@
 #include "varatt.h"
 #endif
 
+/*
+ * Is an interrupt pending that would end the statement or the session?  The
+ * others (barriers, catch-up, reload) are for CHECK_FOR_INTERRUPTS() to serve.
+ */
+#if PG_VERSION_NUM >= 170000
+#define pacer_statement_is_to_end()	(ProcDiePending || QueryCancelPending || \
+									 ClientConnectionLost || TransactionTimeoutPending)
+#else
+#define pacer_statement_is_to_end()	(ProcDiePending || QueryCancelPending || ClientConnectionLost)
+#endif
+
+/* of libpq/libpq.h, which wants the headers of Kerberos where that was built in */
+extern bool pq_check_connection(void);
+
+/* what pg_stat_activity says of a session that waits for its slot */
+#if PG_VERSION_NUM >= 170000
+#define pacer_wait_event()			WaitEventExtensionNew("PacerSlot")
+#else
+#define pacer_wait_event()			PG_WAIT_EXTENSION
+#endif
+
 #if PG_VERSION_NUM >= 180000
 #define PACER_MODULE_MAGIC	PG_MODULE_MAGIC_EXT(.name = "pg_pacer", .version = PACER_VERSION)
 #else

@@ -59,6 +59,12 @@ read_us(clockid_t clock)
 	return (int64) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+int64_t
+pacer_clock_elapsed(void)
+{
+	return read_us(PACER_CLOCK_ELAPSED);
+}
+
 ScheduleClock
 pacer_clock_read(void)
 {

@@ -12,4 +12,7 @@ extern void pacer_clock_init(void);
 /* neither sleeps, allocates nor raises: may be called under a buffer lock */
 extern ScheduleClock pacer_clock_read(void);
 
+/* the elapsed time alone, for waiting */
+extern int64_t pacer_clock_elapsed(void);
+
 #endif							/* PACER_CLOCK_H */

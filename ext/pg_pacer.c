@@ -8,7 +8,9 @@
  *		slot_row.c			where the schedule is kept, and how it survives
  *		source_cache.c		which row, and which configuration
  *		boot.c				in which run of the server
- *		booking.c, status.c	answers
+ *		verbs.c, booking.c	the SQL functions, their arguments, answers and errors
+ *		wait.c				sleeping in the server
+ *		status.c			observing
  *		source_trigger.c	configuration
  */
 #include "postgres.h"
@@ -24,6 +26,7 @@
 #include "status.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
+#include "verbs.h"
 
 PACER_MODULE_MAGIC;
 
@@ -50,10 +53,19 @@ _PG_init(void)
 
 PG_FUNCTION_INFO_V1(pacer_book);
 PG_FUNCTION_INFO_V1(pacer_try_book);
+PG_FUNCTION_INFO_V1(pacer_book_many);
 PG_FUNCTION_INFO_V1(pacer_nextslot);
 PG_FUNCTION_INFO_V1(pacer_peek);
 PG_FUNCTION_INFO_V1(pacer_release);
 PG_FUNCTION_INFO_V1(pacer_release_booking);
+PG_FUNCTION_INFO_V1(pacer_confirm);
+PG_FUNCTION_INFO_V1(pacer_confirm_booking);
+PG_FUNCTION_INFO_V1(pacer_acquire);
+PG_FUNCTION_INFO_V1(pacer_pause);
+PG_FUNCTION_INFO_V1(pacer_pause_text);
+PG_FUNCTION_INFO_V1(pacer_resume);
+PG_FUNCTION_INFO_V1(pacer_advance);
+PG_FUNCTION_INFO_V1(pacer_rewind);
 PG_FUNCTION_INFO_V1(pacer_source_status);
 PG_FUNCTION_INFO_V1(pacer_every);
 PG_FUNCTION_INFO_V1(pacer_source_check);
@@ -62,31 +74,37 @@ PG_FUNCTION_INFO_V1(pacer_source_changed);
 Datum
 pacer_book(PG_FUNCTION_ARGS)
 {
-	return booking_book(fcinfo, false);
+	return verbs_book(fcinfo, false);
 }
 
 Datum
 pacer_try_book(PG_FUNCTION_ARGS)
 {
-	return booking_book(fcinfo, true);
+	return verbs_book(fcinfo, true);
+}
+
+Datum
+pacer_book_many(PG_FUNCTION_ARGS)
+{
+	return verbs_book_many(fcinfo);
 }
 
 Datum
 pacer_nextslot(PG_FUNCTION_ARGS)
 {
-	return booking_nextslot(fcinfo);
+	return verbs_nextslot(fcinfo);
 }
 
 Datum
 pacer_peek(PG_FUNCTION_ARGS)
 {
-	return booking_peek(fcinfo);
+	return verbs_peek(fcinfo);
 }
 
 Datum
 pacer_release(PG_FUNCTION_ARGS)
 {
-	return booking_release(fcinfo, booking_source_arg(fcinfo, 0), booking_ticket_arg(fcinfo, 1));
+	return verbs_release(fcinfo, booking_source_arg(fcinfo, 0), booking_ticket_arg(fcinfo, 1));
 }
 
 Datum
@@ -94,9 +112,68 @@ pacer_release_booking(PG_FUNCTION_ARGS)
 {
 	const text *source;
 	int64		ticket;
+	int64		slot;
 
-	booking_get(booking_arg(fcinfo, 0), &source, &ticket);
-	return booking_release(fcinfo, source, ticket);
+	booking_get(booking_arg(fcinfo, 0), &source, &ticket, &slot);
+	return verbs_release(fcinfo, source, ticket);
+}
+
+/* without a ticket it is an appointment, known by its slot */
+Datum
+pacer_confirm(PG_FUNCTION_ARGS)
+{
+	int64		slot = PG_ARGISNULL(2) ? 0 : PG_GETARG_TIMESTAMPTZ(2);
+	int64		ticket = slot != 0 && PG_ARGISNULL(1) ? 0 : booking_ticket_arg(fcinfo, 1);
+
+	return verbs_confirm(fcinfo, booking_source_arg(fcinfo, 0), ticket, slot);
+}
+
+/* a refused try_book() has no ticket, and is no appointment */
+Datum
+pacer_confirm_booking(PG_FUNCTION_ARGS)
+{
+	const text *source;
+	int64		ticket;
+	int64		slot;
+
+	booking_get(booking_arg(fcinfo, 0), &source, &ticket, &slot);
+	return verbs_confirm(fcinfo, source, ticket, slot);
+}
+
+Datum
+pacer_acquire(PG_FUNCTION_ARGS)
+{
+	return verbs_acquire(fcinfo);
+}
+
+Datum
+pacer_pause(PG_FUNCTION_ARGS)
+{
+	return verbs_pause(fcinfo, booking_duration_arg(fcinfo, 1));
+}
+
+Datum
+pacer_pause_text(PG_FUNCTION_ARGS)
+{
+	return verbs_pause(fcinfo, booking_duration_text_arg(fcinfo, 1));
+}
+
+Datum
+pacer_resume(PG_FUNCTION_ARGS)
+{
+	return verbs_resume(fcinfo);
+}
+
+Datum
+pacer_advance(PG_FUNCTION_ARGS)
+{
+	return verbs_advance(fcinfo);
+}
+
+Datum
+pacer_rewind(PG_FUNCTION_ARGS)
+{
+	return verbs_rewind(fcinfo);
 }
 
 Datum

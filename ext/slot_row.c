@@ -70,12 +70,6 @@ StaticAssertDecl(sizeof(ScheduleEntry) == 32, "an entry has 32 bytes");
 
 static Schedule work;			/* 6.7 kB: not on the stack, not allocated */
 
-int64
-slot_row_now(void)
-{
-	return pacer_clock_read().wall;
-}
-
 static Size
 row_length(int32 remembered)
 {

@@ -47,7 +47,4 @@ extern bool slot_row_read(FunctionCallInfo fcinfo, const text *source,
 /* raises 42704 */
 extern void slot_row_no_source(const text *source) pg_attribute_noreturn();
 
-/* the wall clock */
-extern int64 slot_row_now(void);
-
 #endif							/* PACER_SLOT_ROW_H */

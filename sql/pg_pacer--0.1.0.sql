@@ -337,6 +337,64 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_release_booking
 COMMENT ON FUNCTION release(booking) IS
 'Gives a slot back before its time; see release(source, ticket).';
 
+CREATE FUNCTION book_many(source text, n int4, max_wait interval DEFAULT NULL)
+RETURNS SETOF booking
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'pacer_book_many';
+COMMENT ON FUNCTION book_many(text, int4, interval) IS
+'Books n single slots in one call, all or none. n is at most what the source remembers. Errors as book().';
+
+CREATE FUNCTION confirm(source text, ticket int8, slot_at timestamptz DEFAULT NULL)
+RETURNS interval
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_confirm';
+COMMENT ON FUNCTION confirm(text, int8, timestamptz) IS
+'Asks to start on a booking whose slot has come. 0: start now, the start is recorded; above 0: wait that long and confirm again. Keeps starts an interval apart however late callers wake. slot_at judges a booking that the source no longer remembers; with a NULL ticket it is that of an appointment by nextslot(). While a source is paused without end the answer is one minute. Errors: PC003 the ticket was released, 42704, 22004, 25006.';
+
+CREATE FUNCTION confirm(booking booking)
+RETURNS interval
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_confirm_booking';
+COMMENT ON FUNCTION confirm(booking) IS
+'Asks to start on a booking whose slot has come; see confirm(source, ticket, slot_at).';
+
+CREATE FUNCTION acquire(source text, permits int4 DEFAULT 1, max_wait interval DEFAULT '60 s')
+RETURNS SETOF booking
+LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'pacer_acquire';
+COMMENT ON FUNCTION acquire(text, int4, interval) IS
+'Books, waits in the server until the slot, confirms, and returns at the start. A cancelled or terminated call gives its slot back. Holds no lock while it waits, but its statement''s snapshot (which holds back VACUUM) and, behind a pooler, a connection: for waits of more than a minute use the client library. Errors as book().';
+
+-- ------------------------------------------------------------------
+-- Steering
+-- ------------------------------------------------------------------
+
+CREATE FUNCTION pause(source text, duration interval)
+RETURNS timestamptz
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_pause';
+COMMENT ON FUNCTION pause(text, interval) IS
+'Nobody starts before now + duration, as after a Retry-After; returns until when the source is paused. A pause only ever extends another. Bookings that wait move behind it, in order. Errors: 22023 duration not above 0 or with months, 22008 out of range, 42704, 22004, 25006.';
+
+CREATE FUNCTION pause(source text, duration text)
+RETURNS timestamptz
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_pause_text';
+COMMENT ON FUNCTION pause(text, text) IS
+'The same for a duration written as text, which may be ''infinity'': until resume(). Bookings are then refused with PC002.';
+
+CREATE FUNCTION resume(source text)
+RETURNS void
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_resume';
+COMMENT ON FUNCTION resume(text) IS
+'Ends a pause, for new bookings and for those that ask to start. Slots that the pause moved stay where they are.';
+
+CREATE FUNCTION advance(source text, to_time timestamptz)
+RETURNS timestamptz
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_advance';
+COMMENT ON FUNCTION advance(text, timestamptz) IS
+'Moves the head of the schedule forward to to_time, never back; returns the head. For use after a switch to a logical copy, a recovery to an earlier time, or for a quiet period.';
+
+CREATE FUNCTION rewind(source text, to_time timestamptz DEFAULT NULL)
+RETURNS timestamptz
+LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'pacer_rewind';
+COMMENT ON FUNCTION rewind(text, timestamptz) IS
+'Moves the head of the schedule back to to_time, by default now; returns the head. Forgets the remembered bookings and the quota''s count, and gives out again, on purpose, slots that were booked after to_time: for those that a failed bulk insert wasted.';
+
 -- ------------------------------------------------------------------
 -- Observing
 -- ------------------------------------------------------------------
@@ -373,5 +431,5 @@ COMMENT ON COLUMN status.run_ok IS 'True: exact. False: not used since a crash, 
 
 REVOKE ALL ON FUNCTION
 	create_source(text, interval, int4, int4, interval, int4, interval, int4, boolean, timestamptz),
-	drop_source(text) FROM PUBLIC;
+	drop_source(text), advance(text, timestamptz), rewind(text, timestamptz) FROM PUBLIC;
 GRANT SELECT ON status TO PUBLIC;
