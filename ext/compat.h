@@ -25,6 +25,12 @@
 #endif
 
 #if PG_VERSION_NUM >= 160000
+#define pacer_locator(rel)	((rel)->rd_locator)
+#else
+#define pacer_locator(rel)	((rel)->rd_node)
+#endif
+
+#if PG_VERSION_NUM >= 160000
 #include "varatt.h"
 #endif
 

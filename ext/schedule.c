@@ -94,6 +94,14 @@ is_waiting(const ScheduleEntry *e, int64_t now)
 	return entry_state(e) == ENTRY_HELD && e->slot > now;
 }
 
+static int
+entry_index(const Schedule *s, const ScheduleEntry *e)
+{
+	int			i = (int) (e - s->recent) - (int) s->un.first;
+
+	return i < 0 ? i + s->remembered : i;
+}
+
 static int32_t
 remembered_permits(int32_t permits)
 {
@@ -105,7 +113,8 @@ find_ticket(Schedule *s, int64_t ticket)
 {
 	if (ticket <= 0 || ticket > ENTRY_TICKET_MASK)
 		return NULL;
-	for (int i = 0; i < s->un.nrecent; i++)
+	/* wherever it stands: an entry not in use has no ticket */
+	for (int i = 0; i < s->remembered; i++)
 		if (entry_ticket(&s->recent[i]) == ticket)
 			return &s->recent[i];
 	return NULL;
@@ -123,7 +132,7 @@ find_key(Schedule *s, uint64_t key)
 		return NULL;
 	for (int i = 0; i < s->un.nrecent; i++)
 	{
-		ScheduleEntry *e = &s->recent[i];
+		ScheduleEntry *e = schedule_entry(s, i);
 
 		if (e->key == key && (entry_state(e) == ENTRY_HELD || entry_state(e) == ENTRY_IMMEDIATE))
 			return e;
@@ -136,7 +145,7 @@ static int
 scheduled_before(const Schedule *s, int i)
 {
 	while (--i >= 0)
-		if (entry_state(&s->recent[i]) != ENTRY_GONE)
+		if (entry_state(schedule_entry(s, i)) != ENTRY_GONE)
 			break;
 	return i;
 }
@@ -207,7 +216,7 @@ choose_victim(const Schedule *s, int64_t now, bool keep_held)
 
 	for (int i = 0; i < s->un.nrecent; i++)
 	{
-		const ScheduleEntry *e = &s->recent[i];
+		const ScheduleEntry *e = schedule_entry(s, i);
 
 		if (!is_waiting(e, now) && !(entry_state(e) == ENTRY_HOLE && e->slot > now))
 			return i;
@@ -225,26 +234,31 @@ unsee(Schedule *s, int i)
 {
 	int			next = i + 1;
 
-	while (next < s->un.nrecent && entry_state(&s->recent[next]) == ENTRY_GONE)
+	while (next < s->un.nrecent && entry_state(schedule_entry(s, next)) == ENTRY_GONE)
 		next++;
 	if (next < s->un.nrecent)
-		s->recent[next].word |= ENTRY_GAP;
+		schedule_entry(s, next)->word |= ENTRY_GAP;
 	else
 		tail_unseen(s);
-	s->un.unseen_until = Max64(s->un.unseen_until, s->recent[i].slot);
+	s->un.unseen_until = Max64(s->un.unseen_until, schedule_entry(s, i)->slot);
 }
 
 static void
 forget(Schedule *s, int i, int64_t now)
 {
-	ScheduleEntry *e = &s->recent[i];
+	ScheduleEntry *e = schedule_entry(s, i);
 
 	if (entry_state(e) != ENTRY_GONE)
 		unsee(s, i);
 	if (is_waiting(e, now))
 		count_as_older(s, e, now);
+
+	/* mostly it is the oldest, and nothing has to move */
+	for (; i > 0; i--)
+		*schedule_entry(s, i) = *schedule_entry(s, i - 1);
+	schedule_entry(s, 0)->word = 0;
+	s->un.first = s->un.first + 1 < s->remembered ? s->un.first + 1 : 0;
 	s->un.nrecent--;
-	memmove(e, e + 1, (size_t) (s->un.nrecent - i) * sizeof(*e));
 }
 
 /* make room for one more entry, if that is to be had; see choose_victim */
@@ -278,7 +292,7 @@ append(Schedule *s, int64_t now, int64_t ticket, ScheduleEntryState state,
 	ScheduleEntry *e;
 
 	make_room(s, now, false);
-	e = &s->recent[s->un.nrecent++];
+	e = schedule_entry(s, (int) s->un.nrecent++);
 	e->word = (uint64_t) ticket << 16 |
 		(uint64_t) remembered_permits(permits) << 6 | (uint64_t) state;
 	if (s->un.flags & SCHEDULE_TAIL_UNSEEN)
@@ -310,7 +324,7 @@ permits_between(const Schedule *s, int64_t from, int64_t to)
 
 	for (int i = 0; i < s->un.nrecent; i++)
 	{
-		const ScheduleEntry *e = &s->recent[i];
+		const ScheduleEntry *e = schedule_entry(s, i);
 
 		if (entry_state(e) != ENTRY_GONE && e->slot >= from && e->slot < to)
 			n += entry_permits(e);
@@ -473,7 +487,7 @@ shift_all(Schedule *s, const ScheduleConfig *cfg, int64_t by, int64_t now)
 	shift(&un->older_until, by);
 	shift(&un->unseen_until, by);
 	for (int i = 0; i < un->nrecent; i++)
-		shift(&s->recent[i].slot, by);
+		shift(&schedule_entry(s, i)->slot, by);
 	if (cfg->quota != 0 && s->logged.quota_window != 0)
 		carry_quota(s, cfg, now);
 	s->must_log = true;
@@ -538,6 +552,7 @@ schedule_enter(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk,
 	if (stale)
 	{
 		memset(&s->un, 0, sizeof(s->un));
+		memset(s->recent, 0, (size_t) s->remembered * sizeof(ScheduleEntry));
 		s->un.next_request_at = s->logged.reserved_until;
 		s->un.quota_used = s->logged.quota_reserved;
 		s->logged.run = run;
@@ -779,7 +794,7 @@ schedule_waiting(const Schedule *s, int64_t now)
 	int64_t		n = older_waiting(s, now);
 
 	for (int i = 0; i < s->un.nrecent; i++)
-		if (is_waiting(&s->recent[i], now))
+		if (is_waiting(schedule_entry(s, i), now))
 			n++;
 	return n;
 }
@@ -795,9 +810,11 @@ find_hole(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 {
 	ScheduleEntry *best = NULL;
 
+	if (before <= now)
+		return NULL;
 	for (int i = 0; i < s->un.nrecent; i++)
 	{
-		ScheduleEntry *e = &s->recent[i];
+		ScheduleEntry *e = schedule_entry(s, i);
 
 		if (entry_state(e) == ENTRY_HOLE && e->slot > now && e->slot < before &&
 			e->slot >= s->logged.paused_until && e->width >= width &&
@@ -871,10 +888,10 @@ take_hole(Schedule *s, int64_t now, ScheduleEntry *e, int64_t ticket,
 
 	if (make_room(s, now, true))
 	{
-		memmove(&s->recent[1], &s->recent[0], (size_t) s->un.nrecent * sizeof(old));
-		s->recent[0] = old;
-		set_state(&s->recent[0], ENTRY_GONE);
+		s->un.first = (s->un.first > 0 ? s->un.first : s->remembered) - 1;
 		s->un.nrecent++;
+		set_state(&old, ENTRY_GONE);
+		*schedule_entry(s, 0) = old;
 	}
 }
 
@@ -925,7 +942,7 @@ schedule_book(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 		else
 		{
 			/* the place is the appointment's, which no entry stands for */
-			unsee(s, (int) (e - s->recent));
+			unsee(s, entry_index(s, e));
 			set_state(e, ENTRY_GONE);
 		}
 		return SCHEDULE_OK;
@@ -966,7 +983,7 @@ schedule_book(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 static bool
 can_rewind(const Schedule *s, const ScheduleConfig *cfg, int i)
 {
-	const ScheduleEntry *e = &s->recent[i];
+	const ScheduleEntry *e = schedule_entry(s, i);
 
 	/* an assigned place is one of next_start's as well, which does not go back */
 	return !is_assigned(e) &&
@@ -979,9 +996,9 @@ rewind_tail(Schedule *s, const ScheduleConfig *cfg, int i)
 {
 	ScheduleUnlogged *un = &s->un;
 
-	while (i >= 0 && entry_state(&s->recent[i]) == ENTRY_HOLE && can_rewind(s, cfg, i))
+	while (i >= 0 && entry_state(schedule_entry(s, i)) == ENTRY_HOLE && can_rewind(s, cfg, i))
 	{
-		ScheduleEntry *e = &s->recent[i];
+		ScheduleEntry *e = schedule_entry(s, i);
 
 		un->next_request_at = sum(un->next_request_at, -e->width);
 		if (cfg->quota != 0)
@@ -1012,7 +1029,7 @@ schedule_release(Schedule *s, const ScheduleConfig *cfg, int64_t now, int64_t ti
 
 	set_state(e, ENTRY_HOLE);
 	s->un.released++;
-	if (e == &s->recent[last] && !(s->un.flags & SCHEDULE_TAIL_UNSEEN))
+	if (e == schedule_entry(s, last) && !(s->un.flags & SCHEDULE_TAIL_UNSEEN))
 		rewind_tail(s, cfg, last);
 	return RELEASE_RELEASED;
 }
@@ -1031,7 +1048,7 @@ places_ahead(Schedule *s, int64_t now, ScheduleEntry **order)
 
 	for (int i = 0; i < s->un.nrecent; i++)
 	{
-		ScheduleEntry *e = &s->recent[i];
+		ScheduleEntry *e = schedule_entry(s, i);
 		int			k;
 
 		if (e->slot <= now || (entry_state(e) != ENTRY_HELD && entry_state(e) != ENTRY_HOLE))
@@ -1123,8 +1140,8 @@ schedule_pause(Schedule *s, const ScheduleConfig *cfg, int64_t now, int64_t unti
 		return SCHEDULE_OK;
 
 	for (int i = 0; i < un->nrecent; i++)
-		if (is_waiting(&s->recent[i], now))
-			first = Min64(first, s->recent[i].slot);
+		if (is_waiting(schedule_entry(s, i), now))
+			first = Min64(first, schedule_entry(s, i)->slot);
 	if (first < until)
 	{
 		int64_t		by = until - first;
@@ -1177,6 +1194,8 @@ schedule_rewind(Schedule *s, int64_t to)
 	un->start_floor = Min64(un->start_floor, to);
 	un->older_count = 0;
 	un->nrecent = 0;
+	un->first = 0;
+	memset(s->recent, 0, (size_t) s->remembered * sizeof(ScheduleEntry));
 	un->flags = 0;
 	un->unseen_until = to;
 	open_window(s, 0, 0);

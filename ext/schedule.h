@@ -98,6 +98,7 @@ typedef struct ScheduleUnlogged
 	int64_t		older_until;	/* ... to here */
 	int64_t		unseen_until;	/* the latest slot no entry stands for */
 	int64_t		nrecent;		/* entries in use */
+	int64_t		first;			/* where the oldest of them stands in the ring */
 	int64_t		flags;			/* SCHEDULE_TAIL_UNSEEN */
 	int64_t		booked;			/* counters, of this run */
 	int64_t		refused;
@@ -113,8 +114,8 @@ typedef struct ScheduleUnlogged
 #define SCHEDULE_TAIL_UNSEEN	1
 
 /*
- * A remembered booking.  Entries stand in the order in which their bookings
- * lie on the schedule.  word = ticket (48 bits) << 16 | permits (10, saturating)
+ * A remembered booking.  Entries stand in a ring, in the order in which their
+ * bookings lie on the schedule.  word = ticket (48 bits) << 16 | permits (10, saturating)
  * << 6 | spare | assigned | gap | state (3).
  */
 typedef struct ScheduleEntry
@@ -149,6 +150,15 @@ typedef struct Schedule
 	bool		must_log;		/* the logged half changed; see schedule_leave */
 	ScheduleEntry recent[SCHEDULE_MAX_REMEMBERED];
 } Schedule;
+
+/* entry i in schedule order, 0 being the oldest */
+static inline ScheduleEntry *
+schedule_entry(const Schedule *s, int i)
+{
+	int			at = (int) s->un.first + i;
+
+	return (ScheduleEntry *) &s->recent[at < s->remembered ? at : at - s->remembered];
+}
 
 typedef enum ScheduleAnswer
 {

@@ -63,7 +63,7 @@ typedef struct SlotRow
 	ScheduleEntry recent[FLEXIBLE_ARRAY_MEMBER];
 } SlotRow;
 
-StaticAssertDecl(sizeof(ScheduleLogged) == 10 * 8 && sizeof(ScheduleUnlogged) == 23 * 8,
+StaticAssertDecl(sizeof(ScheduleLogged) == 10 * 8 && sizeof(ScheduleUnlogged) == 24 * 8,
 				 "the columns of pacer.slot are 8-byte words");
 StaticAssertDecl(offsetof(SlotRow, recent) % 8 == 0, "entries are aligned");
 StaticAssertDecl(sizeof(ScheduleEntry) == 32, "an entry has 32 bytes");
@@ -113,6 +113,18 @@ row_in(Page page, const Source *src)
 	return row;
 }
 
+/* pin the row's page, without a look-up if it is where it was the last time */
+static Buffer
+read_buffer(Relation rel, Source *src)
+{
+	BlockNumber block = ItemPointerGetBlockNumber(&src->tid);
+
+	if (!BufferIsValid(src->buffer) ||
+		!ReadRecentBuffer(pacer_locator(rel), MAIN_FORKNUM, block, src->buffer))
+		src->buffer = ReadBuffer(rel, block);
+	return src->buffer;
+}
+
 /* copy the row for the verb to work on */
 static void
 load(const SlotRow *row)
@@ -120,9 +132,12 @@ load(const SlotRow *row)
 	work.logged = row->logged;
 	work.un = row->un;
 	work.remembered = row->remembered;
-	if (work.un.nrecent < 0 || work.un.nrecent > work.remembered)
-		work.un.nrecent = 0;	/* of another run, and torn */
-	memcpy(work.recent, row->recent, work.un.nrecent * sizeof(ScheduleEntry));
+	memcpy(work.recent, row->recent, row->remembered * sizeof(ScheduleEntry));
+
+	/* written by somebody else: at least do not run out of bounds */
+	if (work.un.nrecent < 0 || work.un.nrecent > work.remembered ||
+		work.un.first < 0 || work.un.first >= work.remembered)
+		work.logged.run = 0;
 }
 
 /*
@@ -139,12 +154,18 @@ write_logged(GenericXLogState *log, Buffer buf, const Source *src)
 	return GenericXLogFinish(log);
 }
 
-/* the content lock is held exclusively */
+/*
+ * The content lock is held exclusively.  Most verbs change one entry; the
+ * others are left alone so that their cache lines need not travel between
+ * processors with every booking of a hot source.
+ */
 static void
 write_unlogged(SlotRow *row)
 {
 	row->un = work.un;
-	memcpy(row->recent, work.recent, work.un.nrecent * sizeof(ScheduleEntry));
+	for (int i = 0; i < work.remembered; i++)
+		if (memcmp(&row->recent[i], &work.recent[i], sizeof(ScheduleEntry)) != 0)
+			row->recent[i] = work.recent[i];
 }
 
 /*
@@ -323,10 +344,10 @@ slot_row_no_source(const text *source)
 			 errmsg("source \"%s\" does not exist", text_to_cstring(source))));
 }
 
-static const Source *
+static Source *
 find_source(const text *name, bool may_cache)
 {
-	const Source *src = source_cache_find(name, may_cache);
+	Source	   *src = source_cache_find(name, may_cache);
 
 	if (src == NULL)
 		slot_row_no_source(name);
@@ -352,7 +373,7 @@ static XLogRecPtr
 apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
 				SlotVerb verb, void *arg)
 {
-	const Source *src = find_source(name, true);
+	Source	   *src = find_source(name, true);
 	ScheduleConfig cfg = config_of(src);
 	int64		run = boot_mark(relations->run_mark, false);
 	XLogRecPtr	proof = InvalidXLogRecPtr;
@@ -362,7 +383,7 @@ apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
 
 	for (;;)
 	{
-		Buffer		buf = ReadBuffer(rel, ItemPointerGetBlockNumber(&src->tid));
+		Buffer		buf = read_buffer(rel, src);
 		GenericXLogState *log = logs ? GenericXLogStart(rel) : NULL;
 		TryResult	result;
 
@@ -419,9 +440,9 @@ slot_row_apply(FunctionCallInfo fcinfo, const text *source, const char *command,
 
 /* copy the row under the share lock; false if it is not that row any more */
 static bool
-read_once(Relation rel, const Source *src)
+read_once(Relation rel, Source *src)
 {
-	Buffer		buf = ReadBuffer(rel, ItemPointerGetBlockNumber(&src->tid));
+	Buffer		buf = read_buffer(rel, src);
 	SlotRow    *row;
 
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
@@ -438,7 +459,7 @@ slot_row_read(FunctionCallInfo fcinfo, const text *source, SlotVerb verb, void *
 {
 	const PacerRelations *relations = source_cache_relations(fcinfo->flinfo->fn_oid);
 	Relation	rel = table_open(relations->slot, AccessShareLock);
-	const Source *src;
+	Source	   *src;
 	ScheduleConfig cfg;
 	ScheduleClock clk;
 	int64		run;

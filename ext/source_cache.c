@@ -44,6 +44,7 @@
 #define LOOKUP_ATTEMPTS	5
 
 static HTAB *cache = NULL;
+static Source *last_found = NULL;	/* in the cache, while that is valid */
 static Source uncached;
 static PacerRelations relations;
 static bool relations_valid = false;
@@ -119,6 +120,7 @@ start_cache(void)
 	ctl.hcxt = TopMemoryContext;
 	cache = hash_create("pg_pacer sources", 64, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	cache_valid = true;
+	last_found = NULL;
 }
 
 static int64
@@ -212,22 +214,27 @@ find_row(Source *src, bool *may_keep)
 	return found;
 }
 
-const Source *
+Source *
 source_cache_find(const text *name, bool may_cache)
 {
-	Source		src = {0};
+	Source		src;
 	Source	   *kept;
 	size_t		len = VARSIZE_ANY_EXHDR(name);
 	bool		configured = false;
 
 	if (len > SOURCE_NAME_MAX)
 		return NULL;			/* no source has such a name */
+	if (cache_valid && may_cache && last_found != NULL &&
+		memcmp(last_found->name, VARDATA_ANY(name), len) == 0 && last_found->name[len] == '\0')
+		return last_found;
+
+	memset(&src, 0, sizeof(src));
 	memcpy(src.name, VARDATA_ANY(name), len);
 
 	if (!cache_valid || hash_get_num_entries(cache) >= MAX_CACHED)
 		start_cache();
 	else if (may_cache && (kept = hash_search(cache, src.name, HASH_FIND, NULL)) != NULL)
-		return kept;
+		return last_found = kept;
 
 	for (int i = 0; i < LOOKUP_ATTEMPTS; i++)
 	{
@@ -246,7 +253,7 @@ source_cache_find(const text *name, bool may_cache)
 		}
 		kept = hash_search(cache, src.name, HASH_ENTER, NULL);
 		*kept = src;
-		return kept;
+		return last_found = kept;
 	}
 
 	if (configured)

@@ -5,6 +5,7 @@
 #define PACER_SOURCE_CACHE_H
 
 #include "schedule.h"
+#include "storage/buf.h"
 #include "storage/itemptr.h"
 
 /* the relations of the extension in this database */
@@ -27,6 +28,7 @@ typedef struct Source
 	ItemPointerData tid;		/* of its row in pacer.slot */
 	TransactionId xmin;			/* as the look-up found that row alive */
 	TransactionId xmax;
+	Buffer		buffer;			/* that held the row's page the last time */
 	ScheduleConfig config;		/* without the settings of the server */
 } Source;
 
@@ -58,6 +60,6 @@ extern const PacerRelations *source_cache_relations(Oid fn);
  * taking it made the cache current, and a row address stays valid under it.
  * may_cache = false: look it up anew.  The result is good until the next call.
  */
-extern const Source *source_cache_find(const text *name, bool may_cache);
+extern Source *source_cache_find(const text *name, bool may_cache);
 
 #endif							/* PACER_SOURCE_CACHE_H */

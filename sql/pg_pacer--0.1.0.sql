@@ -42,6 +42,7 @@ CREATE TABLE slot (
 	older_until		timestamptz	NOT NULL DEFAULT '2000-01-01 00:00:00+00',
 	unseen_until	timestamptz	NOT NULL DEFAULT '2000-01-01 00:00:00+00',
 	nrecent			int8		NOT NULL DEFAULT 0,
+	first			int8		NOT NULL DEFAULT 0,
 	flags			int8		NOT NULL DEFAULT 0,
 	booked			int8		NOT NULL DEFAULT 0,
 	refused			int8		NOT NULL DEFAULT 0,
