@@ -45,6 +45,6 @@ extern bool slot_row_read(FunctionCallInfo fcinfo, const text *source,
 						  SlotVerb verb, void *arg, bool *believed);
 
 /* raises 42704 */
-extern void slot_row_no_source(const text *source) pg_attribute_noreturn();
+extern void slot_row_no_source(const text *source);
 
 #endif							/* PACER_SLOT_ROW_H */

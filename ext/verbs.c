@@ -259,8 +259,13 @@ confirm(FunctionCallInfo fcinfo, const text *source, int64 ticket, int64 slot)
 Datum
 verbs_confirm(FunctionCallInfo fcinfo, const text *source, int64 ticket, int64 slot)
 {
-	ScheduleBooking answer = confirm(fcinfo, source, ticket, slot);
+	ScheduleBooking answer;
 
+	if (TIMESTAMP_NOT_FINITE(slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("slot_at must be a finite time")));
+	answer = confirm(fcinfo, source, ticket, slot);
 	PG_RETURN_INTERVAL_P(interval_from_us(booking_wait_until(answer.slot, answer.started)));
 }
 
