@@ -434,19 +434,6 @@ settle_quota(Schedule *s, const ScheduleConfig *cfg, int64_t now)
 		carry_quota(s, cfg, now);
 }
 
-int64_t
-schedule_quota_left(const Schedule *s, const ScheduleConfig *cfg, int64_t now)
-{
-	int64_t		t;
-
-	if (cfg->quota == 0)
-		return -1;
-	t = Max64(now, sum(s->un.next_request_at, -tolerance(cfg)));
-	if (window_start(cfg, Max64(t, s->logged.quota_start)) != s->logged.quota_start)
-		return cfg->quota;
-	return Max64(0, cfg->quota - s->un.quota_used);
-}
-
 /*
  * ----------------------------------------------------------------
  *		Entering and leaving
@@ -797,6 +784,19 @@ schedule_waiting(const Schedule *s, int64_t now)
 		if (is_waiting(schedule_entry(s, i), now))
 			n++;
 	return n;
+}
+
+int64_t
+schedule_quota_left(const Schedule *s, const ScheduleConfig *cfg, int64_t now)
+{
+	int64_t		t;
+
+	if (cfg->quota == 0)
+		return -1;
+	t = Max64(earliest(s, cfg, s->un.next_request_at, now), s->logged.quota_start);
+	if (window_start(cfg, t) != s->logged.quota_start)
+		return cfg->quota;
+	return Max64(0, cfg->quota - s->un.quota_used);
 }
 
 /*
@@ -1200,6 +1200,5 @@ schedule_rewind(Schedule *s, int64_t to)
 	un->unseen_until = to;
 	open_window(s, 0, 0);
 	s->logged.quota_window = 0;
-	s->logged.start_reach = 0;
 	s->must_log = true;
 }

@@ -140,19 +140,20 @@ put_all(FunctionCallInfo fcinfo)
 	SysScanDesc scan = systable_beginscan_ordered(rel, index, GetActiveSnapshot(), 0, NULL);
 	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "pacer.status row",
 												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(per_row);
 	HeapTuple	tuple;
 
 	while (HeapTupleIsValid(tuple = systable_getnext_ordered(scan, ForwardScanDirection)))
 	{
 		bool		null;
 		Datum		name = heap_getattr(tuple, SOURCE_NAME, RelationGetDescr(rel), &null);
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 
+		/* not around the scan, which allocates things of its own as it goes */
 		put_source(fcinfo, DatumGetTextPP(name));
+		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_row);
 		CHECK_FOR_INTERRUPTS();
 	}
-	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(per_row);
 	systable_endscan_ordered(scan);
 	index_close(index, AccessShareLock);

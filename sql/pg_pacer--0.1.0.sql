@@ -13,6 +13,12 @@ CREATE UNLOGGED SEQUENCE run_mark;
 COMMENT ON SEQUENCE run_mark IS
 'The mark of this run of the server; set by the first booking after a start from a crash or a promotion. Not to be changed, nor to be made logged.';
 
+-- The row is overlaid by a C struct: no compression, no short header, and no
+-- TOAST table, for which the column must be plain from the beginning. CREATE
+-- TABLE can say so itself from PostgreSQL 16 on.
+CREATE TABLE plain (recent bytea NOT NULL);
+ALTER TABLE plain ALTER COLUMN recent SET STORAGE PLAIN;
+
 CREATE TABLE slot (
 	slot_id			int4		NOT NULL,
 	layout			int4		NOT NULL DEFAULT 1,
@@ -54,14 +60,13 @@ CREATE TABLE slot (
 	spare2			int8		NOT NULL DEFAULT 0,
 	-- never changed; the int4 puts the entries of "recent" on an 8-byte boundary
 	remembered		int4		NOT NULL,
-	recent			bytea		NOT NULL,
+	LIKE plain INCLUDING STORAGE,
 	CONSTRAINT slot_pkey PRIMARY KEY (slot_id),
 	CONSTRAINT slot_layout_check CHECK (layout = 1),
 	CONSTRAINT slot_remembered_check CHECK (remembered BETWEEN 4 AND 200),
 	CONSTRAINT slot_recent_check CHECK (octet_length(recent) = 32 * remembered)
 );
--- no TOAST, no compression, no short header: the row is overlaid by a C struct
-ALTER TABLE slot ALTER COLUMN recent SET STORAGE PLAIN;
+DROP TABLE plain;
 
 COMMENT ON TABLE slot IS
 'The state of every source, one row each, written in place by the functions of this extension alone. Columns from next_request_at on are not logged: read them through pacer.status. Not decoded logically.';
@@ -251,7 +256,7 @@ BEGIN
 		INSERT INTO @extschema@.source AS s
 			(name, start_interval, burst, max_waiting, max_wait, quota, quota_window, remembered, quota_origin)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $10)
-			ON CONFLICT ON CONSTRAINT source_pkey DO NOTHING;
+			ON CONFLICT DO NOTHING;		-- naming the constraint would want SELECT
 		GET DIAGNOSTICS made = ROW_COUNT;
 	EXCEPTION WHEN serialization_failure THEN
 		made := 0;
