@@ -1,0 +1,38 @@
+# pg_pacer: the extension (ext/, sql/), its client library and command (client/)
+#
+#   make, make install, make uninstall     into the PostgreSQL of PG_CONFIG; prefix= and DESTDIR= for the client
+#   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
+#
+# CI adds its warnings with COPT, as PostgreSQL's own build does.
+
+PG_CONFIG ?= pg_config
+VERSION := $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' META.json)
+
+# Debian's packages for demo and check. Debian 12 has PostgreSQL 15.
+PG_MAJOR ?= $(or $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/'),15)
+PACKAGES = gcc libc6-dev libpq-dev libcmocka-dev libipc-run-perl libtap-parser-sourcehandler-pgtap-perl \
+	nginx pkg-config postgresql-$(PG_MAJOR) postgresql-$(PG_MAJOR)-pgtap postgresql-server-dev-$(PG_MAJOR) python3
+
+# PGXS adds COPT to its flags by itself; the client is told so.
+export PG_CONFIG VERSION
+ifdef COPT
+export CFLAGS = -O2 -g $(COPT)
+endif
+
+parts = ext $(patsubst %/Makefile,%,$(wildcard client/Makefile))
+
+all install uninstall clean:
+	@set -e; for part in $(parts); do \
+		$(MAKE) -C $$part $@; \
+	done
+
+demo: packages
+	@bash tests/harness/run tests/demo/demo.sh
+
+check: packages
+	@bash tests/harness/run tests/check.sh $(SUITES)
+
+packages:
+	@sh tests/harness/packages $(PACKAGES)
+
+.PHONY: all install uninstall clean demo check packages
