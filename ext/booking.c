@@ -98,6 +98,10 @@ booking_max_wait_arg(FunctionCallInfo fcinfo, int n)
 	in = PG_GETARG_INTERVAL_P(n);
 	if (interval_is_infinite(in) && in->month > 0)
 		return -1;
+	if (in->month == 0 && !interval_is_infinite(in) && !interval_to_us(in, &us))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("max_wait is out of range")));
 	if (!interval_to_us(in, &us) || us < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

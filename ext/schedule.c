@@ -638,6 +638,32 @@ earliest(const Schedule *s, const ScheduleConfig *cfg, int64_t head, int64_t t)
 }
 
 /*
+ * A place among the starts that was assigned and then released, earlier than
+ * the one at their end: for the next caller that asks to start.  It is not sold
+ * as a slot, since another booking may have been told the same one.
+ */
+static ScheduleEntry *
+find_start(Schedule *s, const ScheduleConfig *cfg, int64_t now,
+		   int64_t width, int32_t permits, int64_t before)
+{
+	ScheduleEntry *best = NULL;
+
+	if (before <= now)
+		return NULL;
+	for (int i = 0; i < s->un.nrecent; i++)
+	{
+		ScheduleEntry *e = schedule_entry(s, i);
+
+		if (entry_state(e) == ENTRY_HOLE && is_assigned(e) && e->slot > now && e->slot < before &&
+			e->slot >= s->logged.paused_until && e->width >= width &&
+			(cfg->quota == 0 || entry_permits(e) == permits) &&
+			(best == NULL || e->slot < best->slot))
+			best = e;
+	}
+	return best;
+}
+
+/*
  * The booking of e is due: start it now, or assign it a later start, in the
  * order of asking.  Returns the start.
  */
@@ -646,6 +672,7 @@ start_due(Schedule *s, const ScheduleConfig *cfg, int64_t now, ScheduleEntry *e)
 {
 	int64_t		width = start_width(cfg, e);
 	int32_t		permits = entry_permits(e);
+	ScheduleEntry *place;
 	int64_t		start;
 
 	cover_reach(s, cfg, width);
@@ -674,8 +701,18 @@ start_due(Schedule *s, const ScheduleConfig *cfg, int64_t now, ScheduleEntry *e)
 	}
 
 	start = quota_start_at(s, cfg, earliest(s, cfg, s->un.next_start, now), e->slot, permits);
-	assign_start(s, start, width);
-	quota_count_start(s, cfg, start, e->slot, permits);
+	if ((place = find_start(s, cfg, now, width, permits, start)) != NULL)
+	{
+		/* counted by the caller that gave it up, in next_start and in the quota */
+		start = place->slot;
+		unsee(s, entry_index(s, place));
+		set_state(place, ENTRY_GONE);
+	}
+	else
+	{
+		assign_start(s, start, width);
+		quota_count_start(s, cfg, start, e->slot, permits);
+	}
 	e->slot = start;
 	if (start <= now)
 		take_start(s, now, width);
@@ -739,6 +776,9 @@ schedule_confirm(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 			return SCHEDULE_OK;
 		slot = e->slot;
 	}
+	else if (ticket > 0)
+		/* it has waited; its slot is not behind the head, which moves with the clock */
+		slot = Min64(slot, s->un.next_request_at);
 
 	/* too early: a place among the starts is given to those whose time has come */
 	if (slot > now)
@@ -816,7 +856,7 @@ find_hole(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 	{
 		ScheduleEntry *e = schedule_entry(s, i);
 
-		if (entry_state(e) == ENTRY_HOLE && e->slot > now && e->slot < before &&
+		if (entry_state(e) == ENTRY_HOLE && !is_assigned(e) && e->slot > now && e->slot < before &&
 			e->slot >= s->logged.paused_until && e->width >= width &&
 			(cfg->quota == 0 || entry_permits(e) == permits) &&
 			(best == NULL || e->slot < best->slot))
@@ -880,7 +920,7 @@ take_hole(Schedule *s, int64_t now, ScheduleEntry *e, int64_t ticket,
 		  int32_t permits, uint64_t key)
 {
 	ScheduleEntry old = *e;
-	uint64_t	kept = e->word & (ENTRY_GAP | ENTRY_ASSIGNED);
+	uint64_t	kept = e->word & ENTRY_GAP;
 
 	e->word = (uint64_t) ticket << 16 | (uint64_t) remembered_permits(permits) << 6 |
 		kept | ENTRY_HELD;

@@ -80,7 +80,7 @@ SELECT is(pacer.confirm('unseen', 1), '0', 'a ticket not remembered, of no slot,
 SELECT ok(pg_temp.is_about(pacer.confirm('unseen', 2, now() - interval '1 min'), '1 h'), 'the next one is paced');
 SELECT ok(pg_temp.is_about(pacer.confirm('unseen', 3, now() - interval '1 h'), '2 h'), 'and the next, whatever its slot was');
 SELECT ok(pg_temp.is_about(pacer.confirm('unseen', 2, now() - interval '1 min'), '1 h'), 'their places are kept');
-SELECT ok(pg_temp.is_about(pacer.confirm('unseen', 4, now() + interval '7 h'), '7 h'), 'one whose slot is ahead waits until then');
+SELECT ok(pg_temp.is_about(pacer.confirm('unseen', 4, now() + interval '7 h'), '3 h'), 'one whose slot is ahead of all that was booked waits for the head');
 SELECT is(pg_temp.head('unseen') - last_start, '3 h', 'and takes no place before') FROM pacer.source_status('unseen');
 SELECT is(pacer.confirm('unseen', 1), '0', 'the one that started has started');
 SELECT ok(pg_temp.is_about(pg_temp.take('n', 'unseen'), '3 h'), 'a booking comes behind them');

@@ -86,24 +86,6 @@ entry_of(const Schedule *s, int64_t ticket)
 	return NULL;
 }
 
-/*
- * Is there a released place among the starts at slot?  confirm() gave it, so it
- * lies an interval from other starts, and not from the slots of those who have
- * not asked yet.
- */
-static bool
-is_assigned_hole(const Schedule *s, int64_t slot)
-{
-	for (int i = 0; i < s->un.nrecent; i++)
-	{
-		const ScheduleEntry *e = schedule_entry(s, i);
-
-		if (entry_state(e) == ENTRY_HOLE && e->slot == slot && (e->word & ENTRY_IS_ASSIGNED))
-			return true;
-	}
-	return false;
-}
-
 /* a start is recorded now: an interval after the one before, and room in its window */
 static void
 note_start(Run *r, int64_t now, int64_t width, int32_t permits)
@@ -203,15 +185,15 @@ do_book(Run *r, bool appointment)
 	e = appointment ? NULL : entry_of(&w->row, out.ticket);
 	if (e != NULL)
 	{
-		/* a hole may be wider; one that was assigned lies among the starts */
+		/* a hole may be wider */
 		width = e->width;
 		must(r, width >= w->cfg.interval_us * req.permits);
 	}
 	r->told[r->ntold % TOLD] = (Told) {
 		.ticket = out.ticket,.slot = out.slot,.width = width,.permits = req.permits,
-		.live = false,.moved = before.logged.run == w->run && is_assigned_hole(&before, out.slot),
+		.live = false,
 	};
-	if (r->check_slots && !r->told[r->ntold % TOLD].moved)
+	if (r->check_slots)
 		check_apart(r, out.slot, w->cfg.interval_us * req.permits);
 	r->told[r->ntold % TOLD].started = out.started;
 	r->told[r->ntold++ % TOLD].live = true;

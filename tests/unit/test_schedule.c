@@ -1198,13 +1198,17 @@ confirm_unremembered(void **state)
 		  confirm(S(1), 901, 0),
 		  confirm(S(1), 901, 0),
 		  /* too early by the slot it shows: nothing is assigned */
-		  confirm_at(S(2), 902, S(9), S(7)),
+		  confirm_at(S(2), 0, S(9), S(7)),
 		  see(S(2), HEAD, S(2)),
 		  /* appointments: no ticket, so no place is kept for the one that has to wait */
 		  confirm_at(S(2), 0, S(2), 0),
 		  confirm_at(S(2), 0, S(2), S(1)),
 		  see(S(2), HEAD, S(3)),
 		  see(S(2), NRECENT, 2));
+	/* a ticket's slot behind the head is of another clock, or of a rewound schedule */
+	STORY(cfg, 4,
+		  book(0, 1, 0),
+		  confirm_at(MS(200), 902, S(9), MS(800)));
 	(void) state;
 }
 
@@ -1272,16 +1276,18 @@ release_of_an_assigned_place(void **state)
 
 	cfg.interval_us = S(1);
 	STORY(cfg, 32,
-		  book(0, 1, 0), book(0, 2, S(1)), book(0, 3, S(2)), book(0, 4, S(3)),
+		  book(0, 1, 0), book(0, 2, S(1)), book(0, 3, S(2)), book(0, 4, S(3)), book(0, 5, S(4)),
 		  confirm(MS(3500), 2, 0),
 		  confirm(MS(3600), 3, MS(900)),
 		  confirm(MS(3700), 4, MS(1800)),
 		  release(MS(3800), 3, RELEASE_RELEASED),
-		  /* its place among the starts is the next caller's, and is no longer than it was */
-		  book(MS(3800), 5, MS(4500)),
+		  /* it is not sold as a slot: somebody else may have been told the same one */
+		  book(MS(3800), 6, MS(6500)),
+		  /* but is the next one's that asks to start */
+		  confirm(MS(4100), 5, MS(400)),
 		  confirm(MS(4500), 5, 0),
 		  confirm(MS(5500), 4, 0),
-		  see(MS(5500), HEAD, MS(6500)));
+		  see(MS(5500), HEAD, MS(7500)));
 	/* the last one: its place is one of next_start's, which does not go back */
 	STORY(cfg, 32,
 		  book(0, 1, 0), book(0, 2, S(1)), book(0, 3, S(2)),
@@ -1291,8 +1297,8 @@ release_of_an_assigned_place(void **state)
 		  release(MS(3700), 4, RELEASE_RELEASED),
 		  release(MS(3700), 3, RELEASE_RELEASED),
 		  see(MS(3700), HEAD, MS(5500)),
-		  book(MS(3700), 5, MS(4500)),
-		  book(MS(3700), 6, MS(5500)));
+		  book(MS(3700), 5, MS(5500)),
+		  book(MS(3700), 6, MS(6500)));
 	(void) state;
 }
 
