@@ -1,0 +1,108 @@
+/*
+ * cancel.c - cancel tokens
+ *
+ * A token is an atomic reason and a pipe.  The reason is what counts: it is set
+ * once, before the byte is written.  The pipe only wakes pollers; its byte is never
+ * read, so the descriptor stays readable for every present and later poller.
+ */
+#define _GNU_SOURCE				/* pipe2 */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#if ATOMIC_INT_LOCK_FREE != 2 || ATOMIC_LLONG_LOCK_FREE != 2
+#error "cancel tokens are fired from signal handlers and need lock-free atomics"
+#endif
+
+struct pgpacer_cancel
+{
+	int			read_fd;
+	int			write_fd;
+	atomic_int	reason;
+	_Atomic int64_t deadline_us;
+};
+
+pgpacer_cancel *
+pgpacer_cancel_new(void)
+{
+	pgpacer_cancel *c = malloc(sizeof *c);
+	int			fds[2];
+
+	if (!c)
+		return NULL;
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+	{
+		free(c);
+		return NULL;
+	}
+	c->read_fd = fds[0];
+	c->write_fd = fds[1];
+	atomic_init(&c->reason, 0);
+	atomic_init(&c->deadline_us, PGPACER_NO_LIMIT);
+	return c;
+}
+
+void
+pgpacer_cancel_free(pgpacer_cancel *c)
+{
+	if (!c)
+		return;
+	close(c->read_fd);
+	close(c->write_fd);
+	free(c);
+}
+
+/*
+ * Async-signal-safe: a compare-and-swap and write().  The write cannot block (the
+ * pipe is empty, only the first firing writes) nor raise SIGPIPE (we hold the other
+ * end).  A poller between the swap and the write is woken by the write.
+ */
+void
+pgpacer_cancel_fire(pgpacer_cancel *c, int reason)
+{
+	int			saved_errno = errno;
+	int			none = 0;
+
+	if (c && atomic_compare_exchange_strong(&c->reason, &none, reason != 0 ? reason : 1))
+	{
+		ssize_t		written;
+
+		do
+			written = write(c->write_fd, "", 1);
+		while (written < 0 && errno == EINTR);
+	}
+	errno = saved_errno;
+}
+
+void
+pgpacer_cancel_deadline(pgpacer_cancel *c, int64_t in_us)
+{
+	if (c)
+		atomic_store(&c->deadline_us, in_us == PGPACER_NO_LIMIT ? in_us : later_us(clock_us(), in_us));
+}
+
+int64_t
+cancel_deadline_us(const pgpacer_cancel *c)
+{
+	return c ? atomic_load(&c->deadline_us) : PGPACER_NO_LIMIT;
+}
+
+int
+pgpacer_cancel_reason(pgpacer_cancel *c)
+{
+	int64_t		deadline = cancel_deadline_us(c);
+
+	if (deadline != PGPACER_NO_LIMIT && clock_us() >= deadline)
+		pgpacer_cancel_fire(c, PGPACER_REASON_DEADLINE);
+	return c ? atomic_load(&c->reason) : 0;
+}
+
+int
+pgpacer_cancel_fd(const pgpacer_cancel *c)
+{
+	return c ? c->read_fd : -1;
+}
