@@ -204,13 +204,21 @@ count_as_older(Schedule *s, const ScheduleEntry *e, int64_t now)
 	un->older_until = Max64(un->older_until, e->slot);
 }
 
+/* what may be forgotten to make room */
+typedef enum Forgettable
+{
+	FORGET_OVER,				/* what is over */
+	FORGET_HOLE,				/* and released places still ahead */
+	FORGET_HELD					/* and held bookings */
+} Forgettable;
+
 /*
  * Which entry to forget when the row is full: one that is over, else a hole,
  * else the oldest held booking (its caller is then judged by its slot).  -1:
- * there are held bookings only, and they are to be kept.
+ * none that may be.
  */
 static int
-choose_victim(const Schedule *s, int64_t now, bool keep_held)
+choose_victim(const Schedule *s, int64_t now, Forgettable what)
 {
 	int			hole = -1;
 
@@ -223,9 +231,9 @@ choose_victim(const Schedule *s, int64_t now, bool keep_held)
 		if (hole < 0 && entry_state(e) == ENTRY_HOLE)
 			hole = i;
 	}
-	if (hole >= 0)
+	if (hole >= 0 && what >= FORGET_HOLE)
 		return hole;
-	return keep_held ? -1 : 0;
+	return what == FORGET_HELD ? 0 : -1;
 }
 
 /* from here on no entry stands for the place of entry i */
@@ -263,11 +271,11 @@ forget(Schedule *s, int i, int64_t now)
 
 /* make room for one more entry, if that is to be had; see choose_victim */
 static bool
-make_room(Schedule *s, int64_t now, bool keep_held)
+make_room(Schedule *s, int64_t now, Forgettable what)
 {
 	if (s->un.nrecent >= s->remembered)
 	{
-		int			victim = choose_victim(s, now, keep_held);
+		int			victim = choose_victim(s, now, what);
 
 		if (victim < 0)
 			return false;
@@ -291,7 +299,7 @@ append(Schedule *s, int64_t now, int64_t ticket, ScheduleEntryState state,
 {
 	ScheduleEntry *e;
 
-	make_room(s, now, false);
+	make_room(s, now, FORGET_HELD);
 	e = schedule_entry(s, (int) s->un.nrecent++);
 	e->word = (uint64_t) ticket << 16 |
 		(uint64_t) remembered_permits(permits) << 6 | (uint64_t) state;
@@ -378,6 +386,11 @@ quota_start_at(const Schedule *s, const ScheduleConfig *cfg, int64_t t, int64_t 
 	if (cfg->quota == 0 || (slot > 0 && window_start(cfg, slot) == window_start(cfg, t)))
 		return t;
 
+	/* the quota was lowered since: no earlier window takes so many */
+	if (permits > cfg->quota)
+		t = Max64(t, s->logged.quota_start);
+
+	/* a window in which it does not fit has an entry: so many steps at most */
 	while (t < s->logged.quota_start)
 	{
 		int64_t		from = window_start(cfg, t);
@@ -410,9 +423,13 @@ static void
 carry_quota(Schedule *s, const ScheduleConfig *cfg, int64_t now)
 {
 	int64_t		start = window_start(cfg, Max64(s->un.next_request_at, now));
+	int64_t		used = Max64(s->un.quota_used, permits_between(s, start, INT64_MAX));
 
-	open_window(s, start,
-				Max64(s->un.quota_used, permits_between(s, start, INT64_MAX)));
+	/* what forgotten bookings took in windows before the latest is not known */
+	if (s->logged.quota_window != 0 && start < s->logged.quota_start &&
+		s->un.unseen_until >= start)
+		used = Max64(used, cfg->quota);
+	open_window(s, start, used);
 	s->logged.quota_window = cfg->quota_window_us;
 	s->must_log = true;
 }
@@ -736,7 +753,7 @@ start_unremembered(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 
 	cover_reach(s, cfg, width);
 	start = quota_start_at(s, cfg, earliest(s, cfg, s->un.next_start, now), slot, 1);
-	if (ticket > 0 && ticket <= ENTRY_TICKET_MASK && make_room(s, now, true))
+	if (ticket > 0 && ticket <= ENTRY_TICKET_MASK && make_room(s, now, FORGET_HOLE))
 	{
 		ScheduleEntry *e;
 
@@ -926,7 +943,7 @@ take_hole(Schedule *s, int64_t now, ScheduleEntry *e, int64_t ticket,
 		kept | ENTRY_HELD;
 	e->key = key;
 
-	if (make_room(s, now, true))
+	if (make_room(s, now, FORGET_OVER))
 	{
 		s->un.first = (s->un.first > 0 ? s->un.first : s->remembered) - 1;
 		s->un.nrecent++;
@@ -1102,8 +1119,9 @@ places_ahead(Schedule *s, int64_t now, ScheduleEntry **order)
 
 /*
  * Under a quota places that move are counted anew.  What the window of "start"
- * holds beside them: nothing if it is later than the latest with a booking, and
- * no more than the quota if it is earlier.
+ * holds beside them: nothing if it is later than the latest with a booking; if
+ * it is earlier what the entries say, or, where they do not reach back so far,
+ * no more than the quota.
  */
 static int64_t
 counted_beside(const Schedule *s, const ScheduleConfig *cfg, int64_t start,
@@ -1113,10 +1131,41 @@ counted_beside(const Schedule *s, const ScheduleConfig *cfg, int64_t start,
 
 	if (start > s->logged.quota_start)
 		return 0;
+	if (start < s->logged.quota_start && start > s->un.unseen_until)
+	{
+		int64_t		end = sum(start, cfg->quota_window_us);
+
+		used = permits_between(s, start, end);
+		for (int k = 0; k < n; k++)
+			if (order[k]->slot >= start && order[k]->slot < end)
+				used -= entry_permits(order[k]);
+		return used;
+	}
 	for (int k = 0; k < n; k++)
 		if (window_start(cfg, old_slot[k]) == start)
 			used -= entry_permits(order[k]);
 	return Max64(0, used);
+}
+
+/*
+ * The next window that may have room: of those that nothing is known of only
+ * such as places move out of.  So there are no more steps than entries.
+ */
+static int64_t
+next_window(const Schedule *s, const ScheduleConfig *cfg, int64_t window,
+			const int64_t *old_slot, int n)
+{
+	int64_t		next = sum(window, cfg->quota_window_us);
+	int64_t		known = next;
+
+	if (next >= s->logged.quota_start || next > s->un.unseen_until)
+		return next;
+	known = Min64(sum(window_start(cfg, s->un.unseen_until), cfg->quota_window_us),
+				  s->logged.quota_start);
+	for (int k = 0; k < n; k++)
+		if (old_slot[k] >= next)
+			known = Min64(known, window_start(cfg, old_slot[k]));
+	return known;
 }
 
 /*
@@ -1152,7 +1201,7 @@ move_ahead(Schedule *s, const ScheduleConfig *cfg, int64_t now, int64_t by)
 			}
 			if (used == 0 || used + entry_permits(e) <= cfg->quota || e->slot >= SCHEDULE_END)
 				break;
-			e->slot = sum(window, cfg->quota_window_us);
+			e->slot = next_window(s, cfg, window, old_slot, n);
 		}
 		used += entry_permits(e);
 		by = e->slot - old_slot[k];

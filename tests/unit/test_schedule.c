@@ -1668,6 +1668,62 @@ row_of_the_largest_size(void **state)
 	(void) state;
 }
 
+/* remembering a released ticket must not cost a released place */
+static void
+holes_in_a_full_row(void **state)
+{
+	ScheduleConfig cfg = plain;
+
+	cfg.interval_us = S(10);
+	STORY(cfg, 4,
+		  book(0, 1, 0), book(0, 2, S(10)), book(0, 3, S(20)), book(0, 4, S(30)), book(0, 5, S(40)),
+		  release(0, 2, RELEASE_RELEASED), release(0, 3, RELEASE_RELEASED),
+		  book(0, 6, S(10)),
+		  book(0, 7, S(20)));
+	(void) state;
+}
+
+/*
+ * Windows between a late caller and the latest booking: 31 million of them here,
+ * which nobody may step through while the row is locked.
+ */
+static void
+quota_over_many_windows(void **state)
+{
+	ScheduleConfig cfg = plain;
+
+	cfg.interval_us = S(1);
+	cfg.quota = 10;
+	cfg.quota_window_us = S(1);
+	/* lowered below what a booking takes */
+	STORY(cfg, 32,
+		  book(0, 1, 0), book(0, 2, S(1), .permits = 5),
+		  advance(0, S(365 * 86400)), book(0, 3, S(365 * 86400)),
+		  change(quota, 1),
+		  confirm(S(20), 2, S(365 * 86400) + S(1) - S(20)));
+	/* pushed through windows of which nothing is known */
+	STORY(cfg, 32,
+		  book(0, 1, 0), book(0, 2, S(1)), book(0, 3, S(2)),
+		  advance(0, S(365 * 86400)), appoint(0, S(365 * 86400)),
+		  change(quota, 1),
+		  pause_until(0, MS(1500)));
+	/* a pause moves no farther than it must */
+	cfg.quota_window_us = S(60);
+	STORY(cfg, 32,
+		  book(0, 1, 0), book(0, 2, S(1)),
+		  advance(0, S(7 * 86400)), appoint(0, S(7 * 86400)),
+		  pause_until(0, S(2)),
+		  confirm(S(1), 2, S(1)));
+	/* what forgotten bookings took in a longer window is not known: it is full */
+	cfg.quota = 3;
+	cfg.quota_window_us = S(2);
+	STORY(cfg, 32,
+		  appoint(0, 0), appoint(0, S(1)), appoint(0, S(2)), appoint(0, S(3)),
+		  change(quota_window_us, S(86400)),
+		  see(0, QUOTA_LEFT, 0));
+	(void) state;
+}
+
 int
 main(void)
 {
@@ -1739,6 +1795,8 @@ main(void)
 		cmocka_unit_test(heads_near_the_end_of_time),
 		cmocka_unit_test(clock_steps_without_measure),
 		cmocka_unit_test(row_of_the_largest_size),
+		cmocka_unit_test(holes_in_a_full_row),
+		cmocka_unit_test(quota_over_many_windows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
