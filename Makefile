@@ -2,6 +2,7 @@
 #
 #   make, make install, make uninstall     into the PostgreSQL of PG_CONFIG; prefix= and DESTDIR= for the client
 #   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
+#   make bench-quick                       a hot source against its peers, likewise
 #
 # CI adds its warnings with COPT, as PostgreSQL's own build does.
 
@@ -32,7 +33,10 @@ demo: packages
 check: packages
 	@bash tests/harness/run tests/check.sh $(SUITES)
 
+bench-quick: packages
+	@bash tests/harness/run bench/quick.sh
+
 packages:
 	@sh tests/harness/packages $(PACKAGES)
 
-.PHONY: all install uninstall clean demo check packages
+.PHONY: all install uninstall clean demo check bench-quick packages

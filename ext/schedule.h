@@ -44,7 +44,7 @@ typedef struct ScheduleConfig
 	int32_t		max_waiting;	/* -1: no bound */
 	int64_t		max_wait_us;	/* -1: no bound */
 	int32_t		quota;			/* starts per window, 0: no quota */
-	int64_t		quota_window_us;
+	int64_t		quota_window_us;	/* at most 36525 days */
 	int64_t		quota_origin_us;	/* a window begins here; any sign */
 	int64_t		reserve_ahead_us;	/* how far the logged mark runs ahead */
 	int64_t		clock_tolerance_us; /* a larger difference is a clock step */

@@ -95,7 +95,7 @@ some_config(Input *in)
 		.max_waiting = (int32_t) number(in, -1, INT32_MAX),
 		.max_wait_us = number(in, -1, INT64_MAX),
 		.quota = (int32_t) number(in, 0, INT32_MAX),
-		.quota_window_us = number(in, 1, INT64_MAX),
+		.quota_window_us = number(in, 1, INT64_C(36525) * 86400 * 1000000),
 		.quota_origin_us = number(in, TIMESTAMP_MIN, SCHEDULE_END),
 		.reserve_ahead_us = number(in, 0, INT32_MAX) * 1000,
 		.clock_tolerance_us = number(in, 0, INT32_MAX) * 1000
