@@ -84,10 +84,15 @@ typedef struct ScheduleLogged
 /* The unlogged half: true only while logged.run is the mark of this run. */
 typedef struct ScheduleUnlogged
 {
+	/* what every booking changes comes first, within 64 bytes */
 	int64_t		next_request_at;	/* head over bookings */
 	int64_t		next_start;		/* head over starts, assigned ones included */
 	int64_t		start_floor;	/* head over starts that took place */
 	int64_t		last_start;
+	int64_t		unseen_until;	/* the latest slot no entry stands for */
+	int64_t		nrecent;		/* entries in use */
+	int64_t		first;			/* where the oldest of them stands in the ring */
+	int64_t		booked;			/* counter, of this run, as those below */
 	int64_t		quota_used;		/* starts counted in the window of quota_start */
 	int64_t		clock_wall;		/* the pair of clocks steps are measured by */
 	int64_t		clock_mono;
@@ -96,11 +101,7 @@ typedef struct ScheduleUnlogged
 	int64_t		older_count;	/* held bookings no longer remembered ... */
 	int64_t		older_since;	/* ... from here ... */
 	int64_t		older_until;	/* ... to here */
-	int64_t		unseen_until;	/* the latest slot no entry stands for */
-	int64_t		nrecent;		/* entries in use */
-	int64_t		first;			/* where the oldest of them stands in the ring */
 	int64_t		flags;			/* SCHEDULE_TAIL_UNSEEN */
-	int64_t		booked;			/* counters, of this run */
 	int64_t		refused;
 	int64_t		released;
 	int64_t		confirmed;

@@ -155,14 +155,19 @@ write_logged(GenericXLogState *log, Buffer buf, const Source *src)
 }
 
 /*
- * The content lock is held exclusively.  Most verbs change one entry; the
- * others are left alone so that their cache lines need not travel between
- * processors with every booking of a hot source.
+ * The content lock is held exclusively.  Most verbs change a few words and one
+ * entry; the others are left alone so that their cache lines need not travel
+ * between processors with every booking of a hot source.
  */
 static void
 write_unlogged(SlotRow *row)
 {
-	row->un = work.un;
+	int64	   *word = (int64 *) &row->un;
+	const int64 *new_word = (const int64 *) &work.un;
+
+	for (size_t i = 0; i < sizeof(ScheduleUnlogged) / sizeof(int64); i++)
+		if (word[i] != new_word[i])
+			word[i] = new_word[i];
 	for (int i = 0; i < work.remembered; i++)
 		if (memcmp(&row->recent[i], &work.recent[i], sizeof(ScheduleEntry)) != 0)
 			row->recent[i] = work.recent[i];
