@@ -103,11 +103,12 @@ for my $level ('read committed', 'repeatable read', 'serializable')
 {
 	my $s = 'race ' . $level;
 
-	# creating is part of its transaction, which the server may fail to serialize at its commit
+	# creating is part of its transaction, which the server may fail to serialize at its commit; then
+	# pgbench begins the script anew, with its variables as they are
 	at_once(20, <<"END", times => 30, tries => $level eq 'serializable' ? 20 : 1, name => "20 sessions make 30 sources, $level", options => '-c default_transaction_isolation=' . $level =~ s/ /\\ /r);
-\\set n :n + 1
 SELECT pacer.create_source('$s' || :n, '1 h', if_not_exists => true) AS made \\gset
 SELECT pacer.book('$s' || :n);
+\\set n :n + 1
 END
 	is($me->ask("SELECT count(*), sum(booked), count(DISTINCT booked) FROM pacer.status WHERE name LIKE '$s%'"), '30|600|1', 'each once, and everyone booked it');
 }
