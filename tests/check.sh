@@ -9,6 +9,11 @@ set -eu
 [ $# -gt 0 ] || set -- style unit model pgtap specs client tap
 passed=0 failed=0 skipped=0
 
+# No suite takes long; one that hangs is to be seen, not waited for.
+bounded() {
+	timeout -k 10 600 "$@"
+}
+
 # The version stands in META.json; the server wants it in two more places.
 suite_style() {
 	local version
@@ -30,16 +35,16 @@ suite_unit() {
 		"${CC:-cc}" -std=gnu11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover ${COPT:-} \
 			-Iext -o "${file%.c}.test" "$file" ext/schedule.c -lcmocka || return
 	done
-	CMOCKA_MESSAGE_OUTPUT=TAP prove -v "${@/%.c/.test}"
+	CMOCKA_MESSAGE_OUTPUT=TAP bounded prove -v "${@/%.c/.test}"
 }
 
 suite_model() {
-	python3 tests/model/torture.py --ops 10000 && echo 'ok - the model agrees' || echo 'not ok - the model disagrees'
+	bounded python3 tests/model/torture.py --ops 10000 && echo 'ok - the model agrees' || echo 'not ok - the model disagrees'
 }
 
 suite_pgtap() {
 	createdb pgtap
-	pg_prove -v -d pgtap "$@"
+	bounded pg_prove -v -d pgtap "$@"
 }
 
 # The driver looks for specs/NAME.spec and expected/NAME.out side by side.
@@ -49,7 +54,7 @@ suite_specs() {
 	ln -s specs/expected tests/expected
 	mkdir "$PACER_TMP/specs"
 	# shellcheck disable=SC2046 # a list of names
-	"$regress/pg_isolation_regress" --bindir="$(pg_config --bindir)" --inputdir=tests --outputdir="$PACER_TMP/specs" \
+	bounded "$regress/pg_isolation_regress" --bindir="$(pg_config --bindir)" --inputdir=tests --outputdir="$PACER_TMP/specs" \
 		--load-extension=pg_pacer --host="$PGHOST" --port="$PGPORT" --user="$PGUSER" --dbname=specs \
 		$(basename -s .spec "$@") && return
 	cat "$PACER_TMP/specs/regression.diffs"
@@ -60,7 +65,7 @@ suite_client() {
 	createdb client
 	psql -qd client -c 'CREATE EXTENSION pg_pacer'
 	make -s -C client check-build || return
-	PGDATABASE=client CMOCKA_MESSAGE_OUTPUT=TAP prove -v client/build/tests/*
+	PGDATABASE=client CMOCKA_MESSAGE_OUTPUT=TAP bounded prove -v client/build/tests/*
 }
 
 suite_tap() {
@@ -73,7 +78,7 @@ suite_tap() {
 		export PG_TEST_TIMEOUT_DEFAULT=${PG_TEST_TIMEOUT_DEFAULT:-60}
 		export PG_REGRESS=$pgxs/src/test/regress/pg_regress
 		mkdir -p "$TESTDATADIR" "$TESTLOGDIR"
-		prove -v -I "$pgxs/src/test/perl" -I tests/t "$@"
+		bounded prove -v -I "$pgxs/src/test/perl" -I tests/t "$@"
 	)
 }
 

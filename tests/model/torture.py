@@ -18,6 +18,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -679,6 +680,7 @@ def main():
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(2 ** 32)
     print("seed %d" % seed, flush=True)
     rng = random.Random(seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # or the folder stays
     driver = Driver(args.sanitize)
     done = 0
     try:
