@@ -2,6 +2,7 @@
 #
 #   make, make install, make uninstall     into the PostgreSQL of PG_CONFIG; prefix= and DESTDIR= for the client
 #   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
+#   make torture                           the longer proofs, likewise: half an hour
 #   make bench-quick                       a hot source against its peers, likewise
 #
 # CI adds its warnings with COPT, as PostgreSQL's own build does.
@@ -11,8 +12,8 @@ VERSION := $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' META.json)
 
 # Debian's packages for demo and check. Debian 12 has PostgreSQL 15.
 PG_MAJOR ?= $(or $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/'),15)
-PACKAGES = gcc libc6-dev libpq-dev libcmocka-dev libipc-run-perl libtap-parser-sourcehandler-pgtap-perl \
-	nginx pkg-config postgresql-$(PG_MAJOR) postgresql-$(PG_MAJOR)-pgtap postgresql-server-dev-$(PG_MAJOR) python3
+PACKAGES = gcc libc6-dev libpq-dev libcmocka-dev libipc-run-perl libncurses-dev libtap-parser-sourcehandler-pgtap-perl \
+	locales nginx pgbouncer pkg-config postgresql-$(PG_MAJOR) postgresql-$(PG_MAJOR)-pgtap postgresql-server-dev-$(PG_MAJOR) python3
 
 # PGXS adds COPT to its flags by itself; the client is told so.
 export PG_CONFIG VERSION
@@ -33,10 +34,13 @@ demo: packages
 check: packages
 	@bash tests/harness/run tests/check.sh $(SUITES)
 
+torture: packages
+	@bash tests/harness/run tests/torture.sh
+
 bench-quick: packages
 	@bash tests/harness/run bench/quick.sh
 
 packages:
 	@sh tests/harness/packages $(PACKAGES)
 
-.PHONY: all install uninstall clean demo check bench-quick packages
+.PHONY: all install uninstall clean demo check torture bench-quick packages

@@ -310,8 +310,8 @@ typedef struct pgpacer_book_options
 
 	/*
 	 * pgpacer_start, _acquire, _run: 1: confirm each start with the server, which
-	 * keeps starts apart even when a caller wakes late; -1: do not; 0: this
-	 * version's default, which is not.
+	 * keeps starts apart even when a caller wakes late; -1: do not, which saves a
+	 * round trip for those that waited; 0, the default: as 1.
 	 */
 	int			confirm;
 } pgpacer_book_options;
@@ -391,8 +391,8 @@ PGPACER_API extern int pgpacer_booking_init(pgpacer_booking *booking, const char
 											int64_t slot_at_us);
 
 /*
- * From a booking to the start: waits and, if options ask for it, confirms and waits
- * until the server agrees.  Uses confirm and cancel of options.  On any code but
+ * From a booking to the start: waits and, unless options say otherwise, confirms and
+ * waits until the server agrees.  Uses confirm and cancel of options.  On any code but
  * PGPACER_OK do not start; a held slot is released where that can still be done.
  * Returns and blocks as pgpacer_wait and pgpacer_confirm do.
  */

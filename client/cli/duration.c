@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli.h"
 
@@ -112,6 +113,31 @@ parse_interval(const char *text, int64_t *us)
 	if (!parse_ratio(text, &count, us))
 		return false;
 	*us = *us / count + (*us % count != 0);
+	return true;
+}
+
+/*
+ * How long to pause: a duration; "infinity"; or a date as HTTP writes it, "Sun, 06 Nov
+ * 1994 08:49:37 GMT", which is judged by this machine's clock.  0 or less if there is
+ * nothing to wait for: the date has passed.
+ */
+bool
+parse_pause(const char *text, int64_t *us)
+{
+	struct tm	t = {0};
+	const char *end;
+
+	if (strcmp(text, "infinity") == 0)
+	{
+		*us = PGPACER_NO_LIMIT;
+		return true;
+	}
+	if (parse_duration(text, us))
+		return *us != PGPACER_NO_LIMIT;
+	end = strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &t);
+	if (!end || *end != '\0')
+		return false;
+	*us = ((int64_t) timegm(&t) - (int64_t) time(NULL)) * 1000000;
 	return true;
 }
 

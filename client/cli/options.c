@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 
 #include <getopt.h>
+#include <langinfo.h>
 #include <libpq-fe.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 enum
 {
 	OPT_DSN = 256, OPT_DATABASE_WAIT, OPT_PERMITS, OPT_MAX_WAIT, OPT_DEADLINE, OPT_KEY, OPT_TRY, OPT_CONFIRM,
-	OPT_NO_CONFIRM, OPT_BURST, OPT_MAX_WAITING, OPT_QUOTA, OPT_REMEMBERED, OPT_IF_NOT_EXISTS, OPT_CSV, OPT_JSON, OPT_HELP
+	OPT_NO_CONFIRM, OPT_PAUSE_ON,
+	OPT_INTERVAL, OPT_BURST, OPT_MAX_WAITING, OPT_QUOTA, OPT_REMEMBERED, OPT_IF_NOT_EXISTS,
+	OPT_RENAME, OPT_IF_EXISTS, OPT_EVERY, OPT_COUNT, OPT_CSV, OPT_JSON, OPT_HELP
 };
 
 static const struct option long_options[] = {
@@ -33,11 +36,17 @@ static const struct option long_options[] = {
 	{"try", no_argument, NULL, OPT_TRY},
 	{"confirm", no_argument, NULL, OPT_CONFIRM},
 	{"no-confirm", no_argument, NULL, OPT_NO_CONFIRM},
+	{"pause-on", required_argument, NULL, OPT_PAUSE_ON},
+	{"interval", required_argument, NULL, OPT_INTERVAL},
 	{"burst", required_argument, NULL, OPT_BURST},
 	{"max-waiting", required_argument, NULL, OPT_MAX_WAITING},
 	{"quota", required_argument, NULL, OPT_QUOTA},
 	{"remembered", required_argument, NULL, OPT_REMEMBERED},
 	{"if-not-exists", no_argument, NULL, OPT_IF_NOT_EXISTS},
+	{"rename", required_argument, NULL, OPT_RENAME},
+	{"if-exists", no_argument, NULL, OPT_IF_EXISTS},
+	{"every", required_argument, NULL, OPT_EVERY},
+	{"count", required_argument, NULL, OPT_COUNT},
 	{"csv", no_argument, NULL, OPT_CSV},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, 'q'},
@@ -56,9 +65,14 @@ static const char help[] =
 "  pgpacer book [OPTION]... SOURCE                      book a slot; print ticket, time, seconds to wait\n"
 "  pgpacer confirm [OPTION]... SOURCE TICKET            record the start; print seconds still to wait\n"
 "  pgpacer release [OPTION]... SOURCE TICKET            give a slot back; print what became of it\n"
+"  pgpacer pause [OPTION]... SOURCE TIME                start nothing for TIME, or infinity; print until when\n"
+"  pgpacer resume [OPTION]... SOURCE                    end a pause\n"
 "  pgpacer create [OPTION]... SOURCE INTERVAL           make a source; INTERVAL: 500ms, 2s, 3/s, 100/min\n"
+"  pgpacer alter SOURCE OPTION...                       change its configuration\n"
+"  pgpacer drop [OPTION]... SOURCE                      remove it with its schedule\n"
 "  pgpacer list [OPTION]...                             the sources and their configuration\n"
 "  pgpacer status [OPTION]... [SOURCE]                  the sources and their state\n"
+"  pgpacer top [OPTION]...                              the same, live; q quits\n"
 "\n"
 "Booking (run, wait, book):\n"
 "      --max-wait=TIME      refuse a longer wait (500ms, 2s, 1min, 1h; a bare number is seconds)\n"
@@ -66,18 +80,24 @@ static const char help[] =
 "      --deadline=TIME      give up if not started by then\n"
 "      --permits=N          the start takes N intervals (default 1)\n"
 "      --key=TEXT           find the slot held under TEXT instead of booking another\n"
-"      --[no-]confirm       have the server confirm the start (default: no)\n"
+"      --no-confirm         start in the slot without asking the server again (run, wait)\n"
+"      --pause-on=N:TIME    run: pause the source for TIME if COMMAND exits with N; may be repeated\n"
 "\n"
-"Sources (create):\n"
+"Sources (create, alter):\n"
+"      --interval=INTERVAL  alter: least time between two starts\n"
 "      --burst=N            starts that may come at once after idling (default 1)\n"
 "      --max-waiting=N      callers that may wait, or none for no bound (default 100)\n"
-"      --max-wait=TIME      longest wait given\n"
-"      --quota=N/TIME       at most N starts in each window of TIME\n"
-"      --remembered=N       bookings remembered (4 to 200, default 32)\n"
-"      --if-not-exists      no error if there is one, which stays as it is\n"
+"      --max-wait=TIME      longest wait given, or none for no bound\n"
+"      --quota=N/TIME       at most N starts in each window of TIME, or none\n"
+"      --remembered=N       create: bookings remembered (4 to 200, default 32)\n"
+"      --rename=NAME        alter: another name\n"
+"      --if-not-exists      create: no error if there is one, which stays as it is\n"
+"      --if-exists          drop: no error if there is none\n"
 "\n"
 "Output:\n"
 "      --csv, --json        list, status: instead of a table\n"
+"      --every=TIME         top: between two looks (default 1s)\n"
+"      --count=N            top: end after N looks\n"
 "  -q, --quiet              no messages\n"
 "  -v, --verbose            say on stderr what is being waited for\n"
 "  -V, --version            print the version\n"
@@ -164,6 +184,25 @@ int_arg(const char *option, const char *arg, int64_t min)
 	return (int) value;
 }
 
+/* "STATUS:TIME" */
+static void
+add_pause_on(Options *o, const char *arg)
+{
+	const char *colon = strchr(arg, ':');
+	char		number[4] = "";
+	int64_t		status;
+	PauseOn    *p = &o->pause_on[o->npause_on];
+
+	if (o->npause_on == (int) (sizeof o->pause_on / sizeof o->pause_on[0]))
+		usage_error("too many --pause-on");
+	if (colon && (size_t) (colon - arg) < sizeof number)
+		memcpy(number, arg, (size_t) (colon - arg));
+	if (!parse_int(number, 0, 255, &status) || !parse_pause(colon + 1, &p->duration_us) || p->duration_us <= 0)
+		usage_error("invalid --pause-on \"%s\"; write 22:30s, or 22:infinity", arg);
+	p->status = (int) status;
+	o->npause_on++;
+}
+
 static void
 show_and_exit(const char *text)
 {
@@ -202,7 +241,8 @@ set_option(Options *o, int opt)
 			o->permits = int_arg("--permits", optarg, 1);
 			break;
 		case OPT_MAX_WAIT:
-			o->max_wait_us = duration_arg("--max-wait", optarg);
+			o->max_wait_us = strcmp(optarg, "none") == 0 ? PGPACER_NO_LIMIT : duration_arg("--max-wait", optarg);
+			o->given |= GIVEN_MAX_WAIT;
 			break;
 		case OPT_DEADLINE:
 			o->deadline_us = duration_arg("--deadline", optarg);
@@ -219,21 +259,50 @@ set_option(Options *o, int opt)
 		case OPT_NO_CONFIRM:
 			o->confirm = -1;
 			break;
+		case OPT_PAUSE_ON:
+			add_pause_on(o, optarg);
+			break;
+		case OPT_INTERVAL:
+			if (!parse_interval(optarg, &o->source.interval_us))
+				usage_error("invalid interval \"%s\"; write 500ms, 2s, 3/s or 100/min", optarg);
+			o->given |= GIVEN_INTERVAL;
+			break;
 		case OPT_BURST:
 			o->source.burst = int_arg("--burst", optarg, 1);
+			o->given |= GIVEN_BURST;
 			break;
 		case OPT_MAX_WAITING:
+			o->given |= GIVEN_MAX_WAITING;
 			o->source.max_waiting = strcmp(optarg, "none") == 0 ? -1 : int_arg("--max-waiting", optarg, 0);
 			break;
 		case OPT_QUOTA:
-			if (!parse_quota(optarg, &o->source.quota, &o->source.quota_window_us))
-				usage_error("invalid quota \"%s\"; write 1000/d or 50/10min", optarg);
+			o->given |= GIVEN_QUOTA;
+			o->source.quota = 0;
+			o->source.quota_window_us = 0;
+			if (strcmp(optarg, "none") != 0 && !parse_quota(optarg, &o->source.quota, &o->source.quota_window_us))
+				usage_error("invalid quota \"%s\"; write 1000/d, 50/10min or none", optarg);
 			break;
 		case OPT_REMEMBERED:
 			o->source.remembered = int_arg("--remembered", optarg, 1);
+			o->given |= GIVEN_REMEMBERED;
 			break;
 		case OPT_IF_NOT_EXISTS:
 			o->source.if_not_exists = 1;
+			break;
+		case OPT_RENAME:
+			o->rename = optarg;
+			o->given |= GIVEN_RENAME;
+			break;
+		case OPT_IF_EXISTS:
+			o->if_exists = true;
+			break;
+		case OPT_EVERY:
+			o->every_us = duration_arg("--every", optarg);
+			if (o->every_us < 10000 || o->every_us > INT64_C(86400000000))
+				usage_error("--every takes 10ms to 1d");
+			break;
+		case OPT_COUNT:
+			o->count = int_arg("--count", optarg, 1);
 			break;
 		case OPT_CSV:
 			o->format = FORMAT_CSV;
@@ -282,7 +351,7 @@ options_parse(Options *o, int argc, char **argv)
 
 	*o = (Options) {
 		.permits = 1,.max_wait_us = PGPACER_NO_LIMIT,.deadline_us = PGPACER_NO_LIMIT,
-			.source = PGPACER_SOURCE_OPTIONS_INIT
+			.every_us = 1000000,.source = PGPACER_SOURCE_OPTIONS_INIT
 	};
 
 	while (optind < argc)
@@ -331,6 +400,7 @@ char *
 options_conninfo(const Options *o)
 {
 	bool		is_string = o->dbname && (strchr(o->dbname, '=') || strstr(o->dbname, "://"));
+	bool		encoding_given = false;
 	char	   *why = NULL;
 	PQconninfoOption *parsed = PQconninfoParse(is_string ? o->dbname : "", &why);
 	char	   *text = NULL;
@@ -347,12 +417,22 @@ options_conninfo(const Options *o)
 	if (!out)
 		exit(EXIT_FAILED);
 	for (PQconninfoOption *p = parsed; p->keyword; p++)
+	{
 		append_param(out, p->keyword, p->val);
+		encoding_given |= p->val && strcmp(p->keyword, "client_encoding") == 0;
+	}
 	if (o->dbname && !is_string)
 		append_param(out, "dbname", o->dbname);
 	append_param(out, "host", o->host);
 	append_param(out, "port", o->port);
 	append_param(out, "user", o->user);
+
+	/*
+	 * Names on the command line and on the terminal are in the locale's encoding.  The C
+	 * locale has none, and then they are taken for the database's.
+	 */
+	if (!encoding_given && !getenv("PGCLIENTENCODING") && strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968") != 0)
+		append_param(out, "client_encoding", "auto");
 	PQconninfoFree(parsed);
 	if (fclose(out) != 0)
 		exit(EXIT_FAILED);

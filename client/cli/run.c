@@ -3,7 +3,8 @@
  *
  * Guarantees: no slot, no start.  Once the command runs nothing of us is left: it has
  * our process, so its signals and its status are its own, and no session, no
- * descriptor and no password of ours.
+ * descriptor and no password of ours.  With --pause-on we stay as its parent, see
+ * child.c.
  */
 #define _GNU_SOURCE
 
@@ -17,8 +18,9 @@
 #include "cli.h"
 
 static int
-status_of_errno(int error)
+cannot_run(const Options *o, int error)
 {
+	complain(o, "could not run \"%s\": %s", o->command[0], strerror(error));
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
 }
 
@@ -100,6 +102,14 @@ acquire(const Options *o)
 	return status;
 }
 
+/* Returns only if the command cannot be run: the status for that, which has been said. */
+int
+exec_command(const Options *o)
+{
+	execvp(o->command[0], o->command);
+	return cannot_run(o, errno);
+}
+
 int
 verb_run(const Options *o)
 {
@@ -109,16 +119,12 @@ verb_run(const Options *o)
 	if (o->nargs != 1 || !o->command)
 		usage_error("usage: pgpacer run SOURCE -- COMMAND [ARG]...");
 	error = find_command(o->command[0]);
-	if (error == 0)
-	{
-		status = acquire(o);
-		if (status != 0)
-			return status;
-		execvp(o->command[0], o->command);
-		error = errno;
-	}
-	complain(o, "could not run \"%s\": %s", o->command[0], strerror(error));
-	return status_of_errno(error);
+	if (error != 0)
+		return cannot_run(o, error);
+	status = acquire(o);
+	if (status != 0)
+		return status;
+	return o->npause_on > 0 ? run_child(o) : exec_command(o);
 }
 
 int

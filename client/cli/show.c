@@ -1,8 +1,5 @@
 /*
  * show.c - list and status: a table for people, CSV or JSON for programs
- *
- * Reading only, so plain blocking libpq will do: there is nothing to give back when a
- * signal ends us.
  */
 #define _GNU_SOURCE
 
@@ -19,6 +16,35 @@
 #define STATUS_COLUMNS \
 	"name AS source, start_interval AS interval, waiting, next_request_at, paused_until, quota_left, " \
 	"last_start, booked, refused, released, confirmed, late, waited, run_ok"
+
+/*
+ * A copy in which no control character is left to break the table, or to be obeyed by
+ * a terminal (also those of Unicode beyond ASCII).  The caller frees it.
+ */
+char *
+printable(const char *text)
+{
+	char	   *copy = NULL;
+	size_t		size;
+	FILE	   *out = open_memstream(&copy, &size);
+
+	if (!out)
+		exit(EXIT_FAILED);
+	for (const unsigned char *p = (const unsigned char *) text; *p; p++)
+	{
+		if (*p == '\n' || *p == '\t')
+			fputs(*p == '\n' ? "\\n" : "\\t", out);
+		else if (*p < 0x20 || *p == 0x7f)
+			fprintf(out, "\\x%02x", *p);
+		else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+			fprintf(out, "\\x%02x", *++p);
+		else
+			fputc(*p, out);
+	}
+	if (fclose(out) != 0)
+		exit(EXIT_FAILED);
+	return copy;
+}
 
 /* Width on the terminal: characters, not bytes, in UTF-8. */
 static int
@@ -45,8 +71,9 @@ is_number(const PGresult *res, int column)
 }
 
 static void
-print_cell(const PGconn *conn, const char *text, int width, bool right, bool last)
+print_cell(const PGconn *conn, const char *value, int width, bool right, bool last)
 {
+	char	   *text = printable(value);
 	int			pad = width - text_width(conn, text);
 
 	if (right)
@@ -54,6 +81,7 @@ print_cell(const PGconn *conn, const char *text, int width, bool right, bool las
 	else
 		printf("%s%*s", text, last ? 0 : pad, "");
 	fputs(last ? "\n" : "  ", stdout);
+	free(text);
 }
 
 static void
@@ -67,8 +95,10 @@ print_table(const PGconn *conn, const PGresult *res)
 		width[c] = text_width(conn, PQfname(res, c));
 		for (int r = 0; r < PQntuples(res); r++)
 		{
-			int			w = text_width(conn, PQgetvalue(res, r, c));
+			char	   *text = printable(PQgetvalue(res, r, c));
+			int			w = text_width(conn, text);
 
+			free(text);
 			if (w > width[c])
 				width[c] = w;
 		}
@@ -111,11 +141,8 @@ print_csv(const PGresult *res)
 static int
 show_result(const Options *o, const PGconn *conn, const PGresult *res, const char *name)
 {
-	if (PQresultStatus(res) != PGRES_TUPLES_OK)
-	{
-		complain(o, "%.*s", (int) strcspn(PQerrorMessage(conn), "\n"), PQerrorMessage(conn));
+	if (!result_ok(o, conn, res))
 		return EXIT_FAILED;
-	}
 	if (name && (PQntuples(res) == 0 || PQgetisnull(res, 0, 0)))
 	{
 		complain(o, "source \"%s\" does not exist", name);
@@ -128,25 +155,6 @@ show_result(const Options *o, const PGconn *conn, const PGresult *res, const cha
 	else
 		print_table(conn, res);
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : EXIT_FAILED;
-}
-
-static PGconn *
-connect_database(const Options *o)
-{
-	char	   *conninfo = options_conninfo(o);
-	const char *keywords[] = {"fallback_application_name", "connect_timeout", "dbname", NULL};
-	const char *values[] = {"pgpacer", getenv("PGCONNECT_TIMEOUT") ? NULL : "10", conninfo, NULL};
-	PGconn	   *conn;
-
-	if (!conninfo)
-		return NULL;
-	conn = PQconnectdbParams(keywords, values, 1);
-	free(conninfo);
-	if (PQstatus(conn) == CONNECTION_OK)
-		return conn;
-	complain(o, "%.*s", (int) strcspn(PQerrorMessage(conn), "\n"), PQerrorMessage(conn));
-	PQfinish(conn);
-	return NULL;
 }
 
 static int

@@ -85,14 +85,14 @@ make_token(const Options *o)
 	return cancel;
 }
 
-static void
+void
 need_args(const Options *o, int min, int max, const char *what)
 {
 	if (o->nargs < min || o->nargs > max)
 		usage_error("usage: pgpacer %s %s", o->verb, what);
 }
 
-static void
+void
 print_time(int64_t unix_us)
 {
 	time_t		seconds = (time_t) (unix_us / 1000000);
@@ -113,7 +113,7 @@ print_wait(int64_t us)
 }
 
 /* What has been printed is a ticket somebody wants: a full disk is a failure. */
-static int
+int
 flush_output(const Options *o)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

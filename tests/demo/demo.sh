@@ -76,7 +76,7 @@ pace() {
 	psql -qc "UPDATE pacer.source SET start_interval = '$1 ms' WHERE name = 'demo'"
 }
 
-pgpacer_demo=(pgpacer run --confirm demo --)
+pgpacer_demo=(pgpacer run demo --)
 
 echo "building, and starting a database and a judge of their own"
 build_private

@@ -338,8 +338,9 @@ ok( $node->poll_query_until('postgres',
 $in .= "COMMIT;\n\\q\n";
 $psql->finish;
 
+my $waiting = status_of('slow', 'waiting');
 $job = start_it(qw(pgpacer run slow -- touch), "$tmp/f");
-ok(waits('slow', 1), 'waiting when the server goes');
+ok(waits('slow', $waiting + 1), 'waiting when the server goes');
 $node->stop('fast');
 kill 'INT', $job->{pid};
 is(ends_within($job, 3, 'interrupted without a server'), 130, 'by the signal');
