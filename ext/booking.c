@@ -195,19 +195,32 @@ booking_draw_ticket(void)
  * ----------------------------------------------------------------
  */
 
-Datum
-booking_form(FunctionCallInfo fcinfo, const text *source, int64 ticket, int64 slot, int64 wait_us)
+/*
+ * The row type as the type cache has it.  Its entries are never freed, so that
+ * one may be kept; an invalidation takes the descriptor out of it.  Valid until
+ * the catalogs are read again.
+ */
+static TupleDesc
+booking_desc(Oid type)
 {
-	TupleDesc	desc = lookup_rowtype_tupdesc(get_fn_expr_rettype(fcinfo->flinfo), -1);
-	Interval	wait = {.time = wait_us};
-	Datum		value[BOOKING_COLUMNS];
-	bool		null[BOOKING_COLUMNS] = {false};
-	HeapTuple	tuple;
+	static TypeCacheEntry *known = NULL;
 
-	if (desc->natts != BOOKING_COLUMNS)
+	if (known == NULL || known->type_id != type || known->tupDesc == NULL)
+		known = lookup_type_cache(type, TYPECACHE_TUPDESC);
+	if (known->tupDesc == NULL || known->tupDesc->natts != BOOKING_COLUMNS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("type pacer.booking does not have %d columns", BOOKING_COLUMNS)));
+	return known->tupDesc;
+}
+
+Datum
+booking_form(FunctionCallInfo fcinfo, const text *source, int64 ticket, int64 slot, int64 wait_us)
+{
+	TupleDesc	desc = booking_desc(get_fn_expr_rettype(fcinfo->flinfo));
+	Interval	wait = {.time = wait_us};
+	Datum		value[BOOKING_COLUMNS];
+	bool		null[BOOKING_COLUMNS] = {false};
 
 	value[BOOKING_SOURCE] = PointerGetDatum(source);
 	value[BOOKING_TICKET] = Int64GetDatum(ticket);
@@ -219,9 +232,7 @@ booking_form(FunctionCallInfo fcinfo, const text *source, int64 ticket, int64 sl
 	if (wait_us < 0)
 		value[BOOKING_WAIT_MS] = Float8GetDatum(get_float8_infinity());
 
-	tuple = heap_form_tuple(desc, value, null);
-	ReleaseTupleDesc(desc);
-	return HeapTupleGetDatum(tuple);
+	return HeapTupleGetDatum(heap_form_tuple(desc, value, null));
 }
 
 int64

@@ -154,23 +154,36 @@ write_logged(GenericXLogState *log, Buffer buf, const Source *src)
 	return GenericXLogFinish(log);
 }
 
+/* as memcpy of whole words, but memory that is the same already is not written */
+static void
+write_changed(void *to, const void *from, Size length)
+{
+	const Size	stride = 256;	/* what memcmp() is good at */
+
+	for (Size done = 0; done < length; done += stride)
+	{
+		int64	   *word = (int64 *) ((char *) to + done);
+		const int64 *new_word = (const int64 *) ((const char *) from + done);
+		Size		n = Min(stride, length - done);
+
+		if (memcmp(word, new_word, n) == 0)
+			continue;
+		for (Size i = 0; i < n / sizeof(int64); i++)
+			if (word[i] != new_word[i])
+				word[i] = new_word[i];
+	}
+}
+
 /*
  * The content lock is held exclusively.  Most verbs change a few words and one
- * entry; the others are left alone so that their cache lines need not travel
- * between processors with every booking of a hot source.
+ * entry; the others' cache lines need not travel between processors with every
+ * booking of a hot source.
  */
 static void
 write_unlogged(SlotRow *row)
 {
-	int64	   *word = (int64 *) &row->un;
-	const int64 *new_word = (const int64 *) &work.un;
-
-	for (size_t i = 0; i < sizeof(ScheduleUnlogged) / sizeof(int64); i++)
-		if (word[i] != new_word[i])
-			word[i] = new_word[i];
-	for (int i = 0; i < work.remembered; i++)
-		if (memcmp(&row->recent[i], &work.recent[i], sizeof(ScheduleEntry)) != 0)
-			row->recent[i] = work.recent[i];
+	write_changed(&row->un, &work.un, sizeof(ScheduleUnlogged));
+	write_changed(row->recent, work.recent, work.remembered * sizeof(ScheduleEntry));
 }
 
 /*
