@@ -37,7 +37,7 @@ _PG_init(void)
 {
 	DefineCustomIntVariable("pg_pacer.reserve_ahead",
 							"How far the logged schedule of a source runs ahead of its bookings.",
-							"A busy source flushes the log about once in this time instead of once per booking; a crash costs it no more than this. 0 logs every booking.",
+							"A busy source writes to the log about twice in this time instead of once per booking; a crash costs it no more than this. 0 logs every booking.",
 							&slot_row_reserve_ahead, 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pacer.clock_tolerance",

@@ -501,15 +501,16 @@ shift_all(Schedule *s, const ScheduleConfig *cfg, int64_t by, int64_t now)
  * Was the wall clock set since the pair was kept?  Between two readings of one
  * kernel the two clocks tell exactly (both are slewed alike, only steps
  * separate them).  Otherwise only a clock behind a time already seen proves a
- * step, back by at least the difference.
+ * step, back by at least the difference; in another run of the server it is
+ * looked for even if the pair could not be read, since logged_at is set anew.
  */
 static void
-settle_clock(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk)
+settle_clock(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk, bool stale)
 {
 	ScheduleUnlogged *un = &s->un;
 	int64_t		step = 0;
 
-	if (clk->mono <= 0)
+	if (clk->mono <= 0 && !stale)
 		return;
 	if (clk->kernel != 0 && clk->kernel == un->clock_kernel && clk->mono >= un->clock_mono)
 	{
@@ -522,6 +523,8 @@ settle_clock(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk)
 
 	if (step != 0)
 		shift_all(s, cfg, step, clk->wall);
+	if (clk->mono <= 0)
+		return;
 	un->clock_wall = clk->wall;
 	un->clock_mono = clk->mono;
 	un->clock_kernel = clk->kernel;
@@ -561,7 +564,7 @@ schedule_enter(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk,
 		s->un.quota_used = s->logged.quota_reserved;
 		s->logged.run = run;
 	}
-	settle_clock(s, cfg, clk);
+	settle_clock(s, cfg, clk, stale);
 	if (stale)
 		start_over(s, clk);
 	settle_quota(s, cfg, clk->wall);
@@ -571,20 +574,24 @@ schedule_enter(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk,
  * Raise (or, after a release, lower) the logged marks when they no longer cover
  * the unlogged half.  Running reserve_ahead in front of the head makes that
  * rare for a busy source; a crash costs no more than this.
+ *
+ * With half of it used up they are raised while the ones before cover the head
+ * still, so that the log can be flushed before an answer depends on it.  Not
+ * with a quota, which has a mark of its own.
  */
 bool
 schedule_leave(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk)
 {
 	ScheduleLogged *lg = &s->logged;
 	int64_t		ahead = cfg->reserve_ahead_us > cfg->interval_us ? cfg->reserve_ahead_us : 0;
+	int64_t		left = lg->reserved_until - s->un.next_request_at;
+	bool		covered = !s->must_log && left >= 0 && left <= cfg->reserve_ahead_us &&
+		s->un.quota_used <= lg->quota_reserved;
 
-	if (s->un.next_request_at > lg->reserved_until ||
-		lg->reserved_until - s->un.next_request_at > cfg->reserve_ahead_us ||
-		s->un.quota_used > lg->quota_reserved)
-		s->must_log = true;
-
+	s->must_log = !covered || (left < ahead / 2 && cfg->quota == 0);
 	if (s->must_log)
 	{
+		s->un.proved_until = covered ? lg->reserved_until : 0;
 		lg->reserved_until = sum(s->un.next_request_at, ahead);
 		lg->quota_reserved = s->un.quota_used;
 		if (cfg->quota > s->un.quota_used)

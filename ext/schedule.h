@@ -98,6 +98,8 @@ typedef struct ScheduleUnlogged
 	int64_t		clock_mono;
 	int64_t		clock_kernel;
 	int64_t		reserved_lsn;	/* kept for the server: the record that proves reserved_until */
+	int64_t		proved_until;	/* a head up to here is proved by the record before that, 0: none is */
+	int64_t		proved_lsn;		/* kept for the server: that record */
 	int64_t		older_count;	/* held bookings no longer remembered ... */
 	int64_t		older_since;	/* ... from here ... */
 	int64_t		older_until;	/* ... to here */
@@ -202,13 +204,20 @@ extern void schedule_init(Schedule *s, int32_t remembered);
 /*
  * Every verb is enter, one of the calls between, leave.  enter() settles what
  * happened since the last call: another run of the server, a clock step,
- * another quota.  leave() returns true when the logged half must reach the log
- * before the answer is given, and fills it.
+ * another quota.  leave() returns true when the logged half must reach the log,
+ * and fills it.  The answer needs that record to be durable, or only the one
+ * before it, if schedule_proved_before().
  */
 extern void schedule_enter(Schedule *s, const ScheduleConfig *cfg,
 						   const ScheduleClock *clk, int64_t run);
 extern bool schedule_leave(Schedule *s, const ScheduleConfig *cfg,
 						   const ScheduleClock *clk);
+
+static inline bool
+schedule_proved_before(const ScheduleUnlogged *un)
+{
+	return un->proved_until > 0 && un->next_request_at <= un->proved_until;
+}
 
 extern ScheduleAnswer schedule_book(Schedule *s, const ScheduleConfig *cfg, int64_t now,
 									const ScheduleRequest *req, ScheduleBooking *out);

@@ -63,7 +63,7 @@ typedef struct SlotRow
 	ScheduleEntry recent[FLEXIBLE_ARRAY_MEMBER];
 } SlotRow;
 
-StaticAssertDecl(sizeof(ScheduleLogged) == 10 * 8 && sizeof(ScheduleUnlogged) == 24 * 8,
+StaticAssertDecl(sizeof(ScheduleLogged) == 10 * 8 && sizeof(ScheduleUnlogged) == 26 * 8,
 				 "the columns of pacer.slot are 8-byte words");
 StaticAssertDecl(offsetof(SlotRow, recent) % 8 == 0, "entries are aligned");
 StaticAssertDecl(sizeof(ScheduleEntry) == 32, "an entry has 32 bytes");
@@ -145,13 +145,14 @@ load(const SlotRow *row)
  * the logged words alone, and the page's unlogged words change only after it is
  * finished, so that no unlogged byte gets into the record (I3).
  */
-static XLogRecPtr
+static void
 write_logged(GenericXLogState *log, Buffer buf, const Source *src)
 {
 	Page		image = GenericXLogRegisterBuffer(log, buf, 0);
 
 	row_in(image, src)->logged = work.logged;
-	return GenericXLogFinish(log);
+	work.un.proved_lsn = work.un.reserved_lsn;
+	work.un.reserved_lsn = (int64) GenericXLogFinish(log);
 }
 
 /* as memcpy of whole words, but memory that is the same already is not written */
@@ -202,6 +203,27 @@ mark_dirty(Relation rel, Buffer buf)
 		MarkBufferDirty(buf);
 }
 
+/* what has to be durable before the answer, and what should be before long */
+typedef struct Proof
+{
+	XLogRecPtr	now;
+	XLogRecPtr	soon;			/* invalid: nothing new */
+} Proof;
+
+static Proof
+proof_of(const ScheduleUnlogged *un, bool logged)
+{
+	Proof		proof = {.now = (XLogRecPtr) un->reserved_lsn};
+
+	if (schedule_proved_before(un))
+	{
+		proof.now = (XLogRecPtr) un->proved_lsn;
+		if (logged)
+			proof.soon = (XLogRecPtr) un->reserved_lsn;
+	}
+	return proof;
+}
+
 typedef enum TryResult
 {
 	TRY_DONE,
@@ -219,7 +241,7 @@ typedef enum TryResult
 static TryResult
 try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg,
 		  int64 run, bool run_is_fresh, GenericXLogState *log,
-		  SlotVerb verb, void *arg, XLogRecPtr *proof)
+		  SlotVerb verb, void *arg, Proof *proof)
 {
 	TryResult	result = TRY_DONE;
 	SlotVerdict verdict;
@@ -252,8 +274,9 @@ try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg
 				result = TRY_LOG;
 			else
 			{
-				work.un.reserved_lsn = (int64) write_logged(log, buf, src);
+				write_logged(log, buf, src);
 				write_unlogged(row);
+				*proof = proof_of(&work.un, true);
 				log = NULL;
 			}
 		}
@@ -261,8 +284,8 @@ try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg
 		{
 			write_unlogged(row);
 			mark_dirty(rel, buf);
+			*proof = proof_of(&work.un, false);
 		}
-		*proof = verdict == SLOT_KEEP ? (XLogRecPtr) work.un.reserved_lsn : InvalidXLogRecPtr;
 	}
 	LockBuffer(buf, BUFFER_LOCK_UNLOCK);
 
@@ -272,18 +295,22 @@ try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg
 }
 
 /*
- * What a commit does before it answers, for the record that proves this row's
- * reserved_until (I2).  It is the row's and not the page's: the page's LSN moves
- * with every neighbour.  A transaction without an XID would not flush by itself.
+ * What a commit does before it answers, for the record that proves the answer
+ * (I2).  It is the row's and not the page's: the page's LSN moves with every
+ * neighbour.  A transaction without an XID would not flush by itself.
+ *
+ * A record that answers will depend on later is left to the WAL writer.
  */
 static void
-make_durable(XLogRecPtr proof, bool with_commit)
+make_durable(Proof proof, bool with_commit)
 {
-	if (XLogRecPtrIsInvalid(proof))
+	if (!XLogRecPtrIsInvalid(proof.soon))
+		XLogSetAsyncXactLSN(proof.soon);
+	if (XLogRecPtrIsInvalid(proof.now))
 		return;
 	if (synchronous_commit == SYNCHRONOUS_COMMIT_OFF)
 	{
-		XLogSetAsyncXactLSN(proof);
+		XLogSetAsyncXactLSN(proof.now);
 		return;
 	}
 
@@ -297,7 +324,7 @@ make_durable(XLogRecPtr proof, bool with_commit)
 		!XLogRecPtrIsInvalid(XactLastRecEnd))
 		return;
 
-	XLogFlush(proof);
+	XLogFlush(proof.now);
 
 	/*
 	 * As in COMMIT: a cancelled wait warns and returns, for the booking stands
@@ -306,7 +333,7 @@ make_durable(XLogRecPtr proof, bool with_commit)
 	if (SyncRepRequested())
 	{
 		HOLD_INTERRUPTS();
-		SyncRepWaitForLSN(proof, false);
+		SyncRepWaitForLSN(proof.now, false);
 		RESUME_INTERRUPTS();
 	}
 }
@@ -387,14 +414,14 @@ moved_too_often(const Source *src)
  * come twice without something else having changed: the row was looked up
  * again, the mark was read, the record was prepared.
  */
-static XLogRecPtr
+static Proof
 apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
 				SlotVerb verb, void *arg)
 {
 	Source	   *src = find_source(name, true);
 	ScheduleConfig cfg = config_of(src);
 	int64		run = boot_mark(relations->run_mark, false);
-	XLogRecPtr	proof = InvalidXLogRecPtr;
+	Proof		proof = {InvalidXLogRecPtr, InvalidXLogRecPtr};
 	bool		fresh = false;
 	bool		logs = false;
 	int			moved = 0;
@@ -435,7 +462,7 @@ slot_row_apply(FunctionCallInfo fcinfo, const text *source, const char *command,
 {
 	const PacerRelations *relations;
 	Relation	rel;
-	XLogRecPtr	proof;
+	Proof		proof;
 
 	PreventCommandDuringRecovery(command);
 	PreventCommandIfReadOnly(command);

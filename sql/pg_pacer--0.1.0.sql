@@ -47,6 +47,8 @@ CREATE TABLE slot (
 	clock_mono_us	int8		NOT NULL DEFAULT 0,
 	clock_kernel	int8		NOT NULL DEFAULT 0,
 	reserved_lsn	pg_lsn		NOT NULL DEFAULT '0/0',
+	proved_until	timestamptz	NOT NULL DEFAULT '2000-01-01 00:00:00+00',
+	proved_lsn		pg_lsn		NOT NULL DEFAULT '0/0',
 	older_count		int8		NOT NULL DEFAULT 0,
 	older_since		timestamptz	NOT NULL DEFAULT '2000-01-01 00:00:00+00',
 	older_until		timestamptz	NOT NULL DEFAULT '2000-01-01 00:00:00+00',

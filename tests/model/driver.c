@@ -7,7 +7,8 @@
  *
  *	 init REMEMBERED
  *	 cfg INTERVAL BURST MAX_WAITING MAX_WAIT QUOTA WINDOW ORIGIN AHEAD TOLERANCE
- *	 crash KIND				0: the unlogged half is zeros, 1: it is garbage
+ *	 crash KIND				0: the unlogged half is zeros, 1: it is garbage, and what no answer
+ *							depends on did not reach the log
  *	 book WALL MONO KERNEL RUN PERMITS MAX_WAIT KEY TICKET
  *	 release WALL MONO KERNEL RUN TICKET
  *	 confirm WALL MONO KERNEL RUN TICKET SLOT
@@ -16,8 +17,8 @@
  *	 advance WALL MONO KERNEL RUN TO
  *	 rewind WALL MONO KERNEL RUN TO
  *
- * A crash keeps the logged half as of the last leave() that returned true.
- * What is checked here, since only C can: a leave() that returned false left
+ * A crash keeps the logged half as of the last leave() that returned true, or, if
+ * its marks were raised ahead of need, that before; it prints them.  What is checked here, since only C can: a leave() that returned false left
  * the logged half as it was.
  */
 #include "schedule.h"
@@ -34,7 +35,8 @@
 
 static Schedule state;
 static const Schedule nothing;
-static ScheduleLogged durable;
+static ScheduleLogged latest;	/* the last that was logged */
+static ScheduleLogged durable;	/* the last that an answer depends on */
 static ScheduleConfig config;
 
 static int
@@ -89,8 +91,10 @@ crash(int64_t kind)
 		memset(&state.un, 0xA5, sizeof(state.un));
 		memset(state.recent, 0xA5, sizeof(state.recent));
 	}
-	state.logged = durable;
-	puts("crash");
+	if (kind != 0)
+		latest = durable;
+	state.logged = durable = latest;
+	printf("crash %" PRId64 " %" PRId64 "\n", latest.reserved_until, latest.logged_at);
 }
 
 /* the verb itself; prints its answer, tells whether the state is to be kept */
@@ -151,7 +155,7 @@ main(void)
 		{
 			memset(&state, 0, sizeof(state));
 			schedule_init(&state, (int32_t) number[0]);
-			durable = state.logged;
+			durable = latest = state.logged;
 			puts("init");
 		}
 		else if (strcmp(verb, "cfg") == 0)
@@ -178,8 +182,13 @@ main(void)
 			{
 				logged = schedule_leave(&copy, &config, &clock);
 				if (logged)
-					durable = copy.logged;
-				else if (memcmp(&copy.logged, &state.logged, sizeof(durable)) != 0)
+				{
+					durable = latest;
+					latest = copy.logged;
+				}
+				if (!schedule_proved_before(&copy.un))
+					durable = latest;
+				if (!logged && memcmp(&copy.logged, &state.logged, sizeof(latest)) != 0)
 					printf(" UNLOGGED-CHANGE");
 				state = copy;
 			}

@@ -167,7 +167,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	Input		in = {data, size};
 	Schedule	state;
-	ScheduleLogged durable;
+	ScheduleLogged latest;		/* the last that was logged */
+	ScheduleLogged durable;		/* the last that an answer depends on */
 	ScheduleConfig cfg;
 	ScheduleClock clk = {TODAY, 3600000000, 7};
 	int64_t		run = 1;
@@ -180,7 +181,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	schedule_init(&state, (int32_t) number(&in, SCHEDULE_MIN_REMEMBERED, SCHEDULE_MAX_REMEMBERED));
 	if (state.remembered > 8 && take(&in, 1) % 2)
 		schedule_init(&state, 4 + state.remembered % 5);
-	durable = state.logged;
+	durable = latest = state.logged;
 	cfg = some_config(&in);
 	one_burst = cfg.burst == 1;
 
@@ -230,10 +231,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (verb % 32 == 31)
 		{
-			/* a crash: the logged half is left, the other is anything */
+			/* a crash: the logged half is left, of the last record or the one needed, the other is anything */
 			memset(&state.un, (int) take(&in, 1), sizeof(state.un));
 			memset(state.recent, (int) take(&in, 1), sizeof(state.recent));
-			state.logged = durable;
+			if (take(&in, 1) % 2)
+				latest = durable;
+			state.logged = durable = latest;
 			run++;
 			continue;
 		}
@@ -367,7 +370,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			REQUIRE(!logged || copy.logged.logged_at == clk.wall);
 			check_state(&copy, &cfg, clk.wall, &at_the_end);
 			if (logged)
-				durable = copy.logged;
+			{
+				durable = latest;
+				latest = copy.logged;
+			}
+			if (!schedule_proved_before(&copy.un))
+				durable = latest;
 			state = copy;
 		}
 	}

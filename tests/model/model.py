@@ -262,10 +262,10 @@ class Model:
         """how far the wall clock was set since the pair was read (0: not, or not known)"""
         wall, mono, kernel = clk
         pwall, pmono, pkernel = self.pair
-        if mono == 0:
-            return 0                # nothing is compared this time
         if crashed:
             return min(0, wall - self.logged_at)
+        if mono == 0:
+            return 0                # nothing is compared this time
         if kernel and kernel == pkernel and mono >= pmono:
             d = (wall - pwall) - (mono - pmono)
             return d if abs(d) > cfg.tolerance else 0

@@ -306,7 +306,8 @@ class Run:
                 c.ahead, c.tolerance))
         elif verb == "crash":
             self.run += 1
-            self.driver.say("crash %d" % op[1])
+            self.model.reserved_until, self.model.logged_at = (
+                int(x) for x in self.driver.say("crash %d" % op[1]).split()[1:])
             self.watch.crash()
             if self.pending_step > 0:
                 self.watch.trusted = False      # forward, before a crash: nobody can know

@@ -85,9 +85,13 @@ unlike(slurp_file($_->logfile), qr/PANIC|FATAL:(?!.*(?:terminating|shutting down
 
 # --- the wait for the standby can be cancelled, as that of COMMIT; the booking stands
 
-$standby->stop;
 my $s = PacerSession->new($primary);
 my $me = PacerSession->new($primary);
+# an hour ahead, so that no clock has a say
+$me->ask("SELECT pacer.create_source('ahead', '1 ms', max_waiting => NULL); SELECT pacer.advance('ahead', now() + interval '1 h')");
+my $reserved = "SELECT reserved_until FROM pacer.slot JOIN pacer.source ON slot_id = source_id WHERE name = 'ahead'";
+my $mark = $me->ask($reserved);
+$standby->stop;
 # until the primary has noticed, which may take a moment
 $me->poll('SELECT count(*) = 0 FROM pg_stat_replication');
 $head = $me->ask("SELECT next_request_at FROM pacer.source_status('h')");
@@ -100,6 +104,17 @@ is($me->ask('SELECT pg_cancel_backend(' . $s->pid . ')'), 't', 'cancelled');
 is($s->result, 't|t|t', 'the booking is answered');
 like($s->error, qr/WARNING:  01000: canceling wait for synchronous replication due to user request/, 'with a warning that says what it is worth');
 is($s->ask('SELECT 1'), '1', 'the session goes on');
+
+# --- the mark is raised before an answer depends on it
+
+$s->send("SELECT ticket IS NOT NULL FROM pacer.book('ahead', 600)");
+$me->poll("SELECT state = 'idle' OR wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = " . $s->pid);
+ok($s->has_answered, 'a booking that the mark before covers waits for nobody');
+is($me->ask("SELECT ($reserved) - '$mark'"), '00:00:00.6', 'but has raised it for those to come');
+$s->send("SELECT ticket IS NOT NULL FROM pacer.book('ahead', 600)");
+ok($me->poll("SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = " . $s->pid), 'one that it does not cover waits for the standby');
+$me->ask('SELECT pg_cancel_backend(' . $s->pid . ')');
+is($s->result, 't', 'and can be cancelled as well');
 $standby->start;
 $primary->poll_query_until('postgres', "SELECT sync_state = 'sync' FROM pg_stat_replication") or die 'no synchronous standby';
 

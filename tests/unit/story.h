@@ -42,7 +42,7 @@ typedef enum Verb
 typedef enum What
 {
 	HEAD, NEXT_START, START_FLOOR, RESERVED, WAITING, QUOTA_LEFT, NRECENT, LATE, BOOKED,
-	PAUSED_UNTIL, LAST_START
+	PAUSED_UNTIL, LAST_START, PROVED
 } What;
 
 typedef struct Step
@@ -85,6 +85,8 @@ typedef struct Step
 #define advance(t, u)	STEP(ADVANCE, .at = (t), .want = (u))
 #define rewind_to(t, u)	STEP(REWIND, .at = (t), .want = (u))
 #define crash()			STEP(CRASH, .at = 0)
+/* and a record that no answer depends on did not reach the log */
+#define crash_unflushed()	STEP(CRASH, .at = 0, .want = 1)
 #define step_clock(by)	STEP(STEP_CLOCK, .want = (by))
 #define new_kernel()	STEP(NEW_KERNEL, .at = 0)
 /* from here on the clocks cannot be read at one instant */
@@ -97,6 +99,7 @@ typedef struct World
 {
 	ScheduleConfig cfg;
 	Schedule	row;
+	ScheduleLogged durable;		/* as in the last record that an answer depends on */
 	int64_t		run;
 	int64_t		kernel;
 	int64_t		wall_off;		/* how far the wall clock has been set */
@@ -130,8 +133,10 @@ world_clock(const World *w, int64_t at)
 
 /* the crash keeps the logged half alone; the new run has another mark */
 static inline void
-world_crash(World *w)
+world_crash(World *w, bool unflushed)
 {
+	if (unflushed)
+		w->row.logged = w->durable;
 	memset(&w->row.un, 0x55, sizeof(w->row.un));
 	memset(w->row.recent, 0x11, sizeof(w->row.recent));
 	w->run++;
@@ -197,6 +202,8 @@ look(const World *w, What what, int64_t at)
 			return s.logged.paused_until - T0;
 		case LAST_START:
 			return s.un.last_start - T0;
+		case PROVED:
+			return s.un.proved_until - T0;
 		case WAITING:
 			return schedule_waiting(&s, clk.wall);
 		case QUOTA_LEFT:
@@ -218,8 +225,13 @@ look(const World *w, What what, int64_t at)
 static inline void
 world_keep(World *w, Schedule *s, const ScheduleClock *clk, int line)
 {
-	if (!schedule_leave(s, &w->cfg, clk))
-		holds(line, memcmp(&s->logged, &w->row.logged, sizeof(s->logged)) == 0);
+	bool		logged = schedule_leave(s, &w->cfg, clk);
+
+	holds(line, logged || memcmp(&s->logged, &w->row.logged, sizeof(s->logged)) == 0);
+	if (!schedule_proved_before(&s->un))
+		w->durable = s->logged;
+	else if (logged)
+		w->durable = w->row.logged;
 	w->row = *s;
 }
 
@@ -350,7 +362,7 @@ run_step(World *w, const Step *st)
 				memcpy((char *) &w->cfg + st->field, &st->want, sizeof(st->want));
 			return;
 		case CRASH:
-			world_crash(w);
+			world_crash(w, st->want != 0);
 			return;
 		case STEP_CLOCK:
 			w->wall_off += st->want;

@@ -363,7 +363,7 @@ run_random(const Kind *kind, int ops)
 		else if (verb < 95)
 			do_confirm(&r);
 		else if (verb < 97)
-			world_crash(&r.w);
+			world_crash(&r.w, draw(2));
 		else if (!kind->anything)
 			continue;
 		else if (verb < 98)

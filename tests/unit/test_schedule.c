@@ -506,6 +506,63 @@ crash_costs_at_most_the_reserve(void **state)
 	(void) state;
 }
 
+/* half of the reserve is used up: raised before an answer depends on it */
+static void
+mark_is_raised_ahead_of_need(void **state)
+{
+	ScheduleConfig cfg = plain;
+
+	cfg.interval_us = MS(100);
+	STORY(cfg, 32,
+		  book(0, 1, 0), book(0, 2, MS(100), .permits = 5),
+		  see(0, RESERVED, MS(1100)),
+		  book(0, 3, MS(600)),
+		  see(0, RESERVED, MS(1700)), see(0, PROVED, MS(1100)),
+		  book(0, 4, MS(700), .permits = 4),
+		  /* all of it is proved by the first record */
+		  crash_unflushed(),
+		  see(0, HEAD, MS(1100)),
+		  book(0, 5, MS(1100), .permits = 6),
+		  see(0, RESERVED, MS(2700)), see(0, PROVED, -T0),
+		  book(0, 6, MS(1700), .permits = 6),
+		  see(0, RESERVED, MS(3300)), see(0, PROVED, MS(2700)),
+		  /* beyond it the second is needed */
+		  book(0, 7, MS(2300), .permits = 6),
+		  see(0, RESERVED, MS(3900)),
+		  crash_unflushed(),
+		  see(0, HEAD, MS(3300)));
+	(void) state;
+}
+
+/* what is logged for another reason may not be missing from an answer's proof */
+static void
+only_a_raised_mark_can_wait(void **state)
+{
+	ScheduleConfig cfg = plain;
+
+	cfg.interval_us = MS(100);
+	STORY(cfg, 32,
+		  /* not even of a source that was never booked */
+		  pause_until(0, MS(1)),
+		  crash_unflushed(),
+		  see(0, PAUSED_UNTIL, MS(1)),
+		  book(MS(1), 1, MS(1), .permits = 2), book(MS(1), 2, MS(201), .permits = 6),
+		  see(MS(1), RESERVED, MS(1801)), see(MS(1), PROVED, MS(1201)),
+		  pause_until(MS(1), MS(300)),
+		  see(MS(1), PROVED, -T0),
+		  crash_unflushed(),
+		  see(MS(1), PAUSED_UNTIL, MS(300)),
+		  /* a quota has a mark of its own */
+		  book(S(10), 3, S(10)),
+		  change(quota, 100), change(quota_window_us, S(60)),
+		  book(S(10), 4, S(10) + MS(100), .permits = 8),
+		  book(S(10), 5, S(10) + MS(900), .permits = 6),
+		  see(S(10), RESERVED, S(11) + MS(900)), see(S(10), PROVED, -T0),
+		  crash_unflushed(),
+		  see(S(10), QUOTA_LEFT, 81));
+	(void) state;
+}
+
 /* what a release gave back may be sold again after a crash, what it did not may not */
 static void
 crash_after_a_release(void **state)
@@ -797,7 +854,14 @@ clock_set_back_over_a_crash(void **state)
 		  crash(),
 		  /* forward it looks like time that went by: what waits for its slot is overtaken */
 		  step_clock(S(3600)),
-		  book(S(6), 4, S(6)));
+		  book(S(6), 4, S(6)),
+		  /* the record is compared with even if the clocks cannot be read together */
+		  crash(),
+		  step_clock(-S(3600)),
+		  blind(true),
+		  book(S(7), 5, S(17) - S(3600)),
+		  blind(false),
+		  book(S(8), 6, S(27) - S(3600)));
 	(void) state;
 }
 
@@ -1749,6 +1813,8 @@ main(void)
 		cmocka_unit_test(tickets_stay_unique),
 		cmocka_unit_test(crash_sells_no_slot_twice),
 		cmocka_unit_test(crash_costs_at_most_the_reserve),
+		cmocka_unit_test(mark_is_raised_ahead_of_need),
+		cmocka_unit_test(only_a_raised_mark_can_wait),
 		cmocka_unit_test(crash_after_a_release),
 		cmocka_unit_test(crash_after_a_late_start),
 		cmocka_unit_test(crash_and_those_who_wait),
