@@ -170,7 +170,7 @@ booking_duration_text_arg(FunctionCallInfo fcinfo, int n)
 int64
 booking_draw_ticket(void)
 {
-	static uint64 pool[64];
+	static uint64 pool[256];
 	static int	left = 0;
 	int64		ticket;
 

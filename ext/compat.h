@@ -24,9 +24,12 @@
 #define pacer_rewritten_here(rel)	((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
+/* which file a relation has */
 #if PG_VERSION_NUM >= 160000
+typedef RelFileLocator PacerLocator;
 #define pacer_locator(rel)	((rel)->rd_locator)
 #else
+typedef RelFileNode PacerLocator;
 #define pacer_locator(rel)	((rel)->rd_node)
 #endif
 

@@ -1163,7 +1163,7 @@ next_window(const Schedule *s, const ScheduleConfig *cfg, int64_t window,
 			const int64_t *old_slot, int n)
 {
 	int64_t		next = sum(window, cfg->quota_window_us);
-	int64_t		known = next;
+	int64_t		known;
 
 	if (next >= s->logged.quota_start || next > s->un.unseen_until)
 		return next;

@@ -42,6 +42,7 @@
 #include "slot_row.h"
 #include "source_cache.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 
@@ -113,15 +114,36 @@ row_in(Page page, const Source *src)
 	return row;
 }
 
-/* pin the row's page, without a look-up if it is where it was the last time */
+/*
+ * pacer.slot, locked.  Opening it costs as much as a booking, so that is left
+ * undone where the file is known from before and the page is still in the
+ * buffer where it was the last time.
+ */
+typedef struct SlotTable
+{
+	Oid			relid;
+	Relation	rel;			/* NULL: not opened */
+	bool		file_known;		/* and has passed check_slot_relation() */
+	PacerLocator file;
+} SlotTable;
+
+static Relation
+slot_relation(SlotTable *table)
+{
+	if (table->rel == NULL)
+		table->rel = table_open(table->relid, NoLock);
+	return table->rel;
+}
+
+/* pin the row's page */
 static Buffer
-read_buffer(Relation rel, Source *src)
+read_buffer(SlotTable *table, Source *src)
 {
 	BlockNumber block = ItemPointerGetBlockNumber(&src->tid);
 
-	if (!BufferIsValid(src->buffer) ||
-		!ReadRecentBuffer(pacer_locator(rel), MAIN_FORKNUM, block, src->buffer))
-		src->buffer = ReadBuffer(rel, block);
+	if (!table->file_known || !BufferIsValid(src->buffer) ||
+		!ReadRecentBuffer(table->file, MAIN_FORKNUM, block, src->buffer))
+		src->buffer = ReadBuffer(slot_relation(table), block);
 	return src->buffer;
 }
 
@@ -159,7 +181,7 @@ write_logged(GenericXLogState *log, Buffer buf, const Source *src)
 static void
 write_changed(void *to, const void *from, Size length)
 {
-	const Size	stride = 256;	/* what memcmp() is good at */
+	const Size	stride = 64;	/* a cache line, mostly */
 
 	for (Size done = 0; done < length; done += stride)
 	{
@@ -195,9 +217,9 @@ write_unlogged(SlotRow *row)
  * has no older image to be torn against, so it is simply dirtied.
  */
 static void
-mark_dirty(Relation rel, Buffer buf)
+mark_dirty(const SlotTable *table, Buffer buf)
 {
-	if (RelationNeedsWAL(rel))
+	if (table->file_known || RelationNeedsWAL(table->rel))
 		MarkBufferDirtyHint(buf, true);
 	else
 		MarkBufferDirty(buf);
@@ -239,7 +261,7 @@ typedef enum TryResult
  * has been called before or not at all.
  */
 static TryResult
-try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg,
+try_apply(const SlotTable *table, Buffer buf, const Source *src, const ScheduleConfig *cfg,
 		  int64 run, bool run_is_fresh, GenericXLogState *log,
 		  SlotVerb verb, void *arg, Proof *proof)
 {
@@ -266,7 +288,7 @@ try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg
 		if (verdict == SLOT_REFUSE && settled)
 		{
 			row->un.refused++;
-			mark_dirty(rel, buf);
+			mark_dirty(table, buf);
 		}
 		else if (verdict == SLOT_KEEP && schedule_leave(&work, cfg, &clk))
 		{
@@ -283,7 +305,7 @@ try_apply(Relation rel, Buffer buf, const Source *src, const ScheduleConfig *cfg
 		else if (verdict == SLOT_KEEP)
 		{
 			write_unlogged(row);
-			mark_dirty(rel, buf);
+			mark_dirty(table, buf);
 			*proof = proof_of(&work.un, false);
 		}
 	}
@@ -355,6 +377,37 @@ check_slot_relation(Relation rel)
 				 errmsg("cannot book while this transaction rewrites pacer.slot")));
 }
 
+/* Taking the lock accepts invalidations: what the session knows is current then. */
+static SlotTable
+lock_slot(Oid fn, LOCKMODE mode)
+{
+	SlotTable	table = {0};
+	const PacerRelations *relations;
+
+	for (;;)
+	{
+		table.relid = source_cache_relations(fn)->slot;
+		LockRelationOid(table.relid, mode);
+		relations = source_cache_relations(fn);
+		if (relations->slot == table.relid)
+			break;
+		/* the extension was dropped and made again meanwhile */
+		UnlockRelationOid(table.relid, mode);
+	}
+
+	table.file_known = relations->slot_file_known;
+	table.file = relations->slot_file;
+	return table;
+}
+
+static void
+unlock_slot(SlotTable *table, LOCKMODE mode)
+{
+	if (table->rel != NULL)
+		table_close(table->rel, NoLock);
+	UnlockRelationOid(table->relid, mode);
+}
+
 /*
  * Replicas differ from the primary in the unlogged bytes by design.  With this
  * developers' setting the server would take that for corruption, and never come
@@ -415,12 +468,12 @@ moved_too_often(const Source *src)
  * again, the mark was read, the record was prepared.
  */
 static Proof
-apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
+apply_to_source(SlotTable *table, Oid run_mark, const text *name,
 				SlotVerb verb, void *arg)
 {
 	Source	   *src = find_source(name, true);
 	ScheduleConfig cfg = config_of(src);
-	int64		run = boot_mark(relations->run_mark, false);
+	int64		run = boot_mark(run_mark, false);
 	Proof		proof = {InvalidXLogRecPtr, InvalidXLogRecPtr};
 	bool		fresh = false;
 	bool		logs = false;
@@ -428,11 +481,11 @@ apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
 
 	for (;;)
 	{
-		Buffer		buf = read_buffer(rel, src);
-		GenericXLogState *log = logs ? GenericXLogStart(rel) : NULL;
+		Buffer		buf = read_buffer(table, src);
+		GenericXLogState *log = logs ? GenericXLogStart(slot_relation(table)) : NULL;
 		TryResult	result;
 
-		result = try_apply(rel, buf, src, &cfg, run, fresh, log, verb, arg, &proof);
+		result = try_apply(table, buf, src, &cfg, run, fresh, log, verb, arg, &proof);
 		ReleaseBuffer(buf);
 		switch (result)
 		{
@@ -445,7 +498,7 @@ apply_to_source(Relation rel, const PacerRelations *relations, const text *name,
 				cfg = config_of(src);
 				break;
 			case TRY_STALE:
-				run = boot_mark(relations->run_mark, true);
+				run = boot_mark(run_mark, true);
 				fresh = true;
 				break;
 			case TRY_LOG:
@@ -460,8 +513,7 @@ void
 slot_row_apply(FunctionCallInfo fcinfo, const text *source, const char *command,
 			   SlotVerb verb, void *arg, bool with_commit)
 {
-	const PacerRelations *relations;
-	Relation	rel;
+	SlotTable	table;
 	Proof		proof;
 
 	PreventCommandDuringRecovery(command);
@@ -473,21 +525,25 @@ slot_row_apply(FunctionCallInfo fcinfo, const text *source, const char *command,
 	 * It is released before the flush and long before the commit, so that an
 	 * open transaction that has booked is in nobody's way (I5).
 	 */
-	relations = source_cache_relations(fcinfo->flinfo->fn_oid);
-	rel = table_open(relations->slot, RowExclusiveLock);
-	relations = source_cache_relations(fcinfo->flinfo->fn_oid);
-	check_slot_relation(rel);
-	proof = apply_to_source(rel, relations, source, verb, arg);
-	table_close(rel, RowExclusiveLock);
+	table = lock_slot(fcinfo->flinfo->fn_oid, RowExclusiveLock);
+	if (!table.file_known)
+	{
+		check_slot_relation(slot_relation(&table));
+		if (RelationNeedsWAL(table.rel))
+			source_cache_know_file(pacer_locator(table.rel));
+	}
+	proof = apply_to_source(&table, source_cache_relations(fcinfo->flinfo->fn_oid)->run_mark,
+							source, verb, arg);
+	unlock_slot(&table, RowExclusiveLock);
 
 	make_durable(proof, with_commit);
 }
 
 /* copy the row under the share lock; false if it is not that row any more */
 static bool
-read_once(Relation rel, Source *src)
+read_once(SlotTable *table, Source *src)
 {
-	Buffer		buf = read_buffer(rel, src);
+	Buffer		buf = read_buffer(table, src);
 	SlotRow    *row;
 
 	LockBuffer(buf, BUFFER_LOCK_SHARE);
@@ -502,23 +558,21 @@ bool
 slot_row_read(FunctionCallInfo fcinfo, const text *source, SlotVerb verb, void *arg,
 			  bool *believed)
 {
-	const PacerRelations *relations = source_cache_relations(fcinfo->flinfo->fn_oid);
-	Relation	rel = table_open(relations->slot, AccessShareLock);
+	SlotTable	table = lock_slot(fcinfo->flinfo->fn_oid, AccessShareLock);
 	Source	   *src;
 	ScheduleConfig cfg;
 	ScheduleClock clk;
 	int64		run;
 
-	relations = source_cache_relations(fcinfo->flinfo->fn_oid);
-	run = boot_mark_if_set(relations->run_mark);
+	run = boot_mark_if_set(source_cache_relations(fcinfo->flinfo->fn_oid)->run_mark);
 	src = source_cache_find(source, true);
-	for (int moved = 0; src != NULL && !read_once(rel, src); moved++)
+	for (int moved = 0; src != NULL && !read_once(&table, src); moved++)
 	{
 		if (moved >= LOOKUP_ATTEMPTS)
 			moved_too_often(src);
 		src = source_cache_find(source, false);
 	}
-	table_close(rel, AccessShareLock);
+	unlock_slot(&table, AccessShareLock);
 	if (src == NULL)
 		return false;
 

@@ -88,7 +88,7 @@ source_cache_relations(Oid fn)
 	if (!relations_valid)
 	{
 		Oid			schema = get_func_namespace(fn);
-		PacerRelations found;
+		PacerRelations found = {0};
 		uint64		before;
 
 		do
@@ -105,6 +105,13 @@ source_cache_relations(Oid fn)
 		cache_valid = false;
 	}
 	return &relations;
+}
+
+void
+source_cache_know_file(PacerLocator file)
+{
+	relations.slot_file = file;
+	relations.slot_file_known = relations_valid;
 }
 
 static void

@@ -4,6 +4,7 @@
 #ifndef PACER_SOURCE_CACHE_H
 #define PACER_SOURCE_CACHE_H
 
+#include "compat.h"
 #include "schedule.h"
 #include "storage/buf.h"
 #include "storage/itemptr.h"
@@ -16,6 +17,8 @@ typedef struct PacerRelations
 	Oid			source;
 	Oid			source_pkey;
 	Oid			run_mark;
+	bool		slot_file_known;	/* and that its changes are logged */
+	PacerLocator slot_file;
 } PacerRelations;
 
 #define SOURCE_NAME_MAX		255
@@ -54,6 +57,9 @@ extern void source_cache_init(void);
  * missing.  To be called before the lock on pacer.slot is taken.
  */
 extern const PacerRelations *source_cache_relations(Oid fn);
+
+/* What pacer.slot's file is; forgotten like the rest.  The caller holds a lock on it. */
+extern void source_cache_know_file(PacerLocator file);
 
 /*
  * The source of that name, or NULL.  The caller holds a lock on pacer.slot:
