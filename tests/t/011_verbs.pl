@@ -15,6 +15,9 @@ use Time::HiRes qw(sleep time);
 
 my $tmp = PostgreSQL::Test::Utils::tempdir;
 
+# The names below are in UTF-8, and so is the terminal; Utils.pm has taken LC_ALL away.
+$ENV{LC_ALL} = 'C.UTF-8';
+
 # The server may speak German if its locale can be made here, and its translation found.
 my $missing = make_german();
 

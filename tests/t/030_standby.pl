@@ -108,8 +108,9 @@ is($s->ask('SELECT 1'), '1', 'the session goes on');
 # --- the mark is raised before an answer depends on it
 
 $s->send("SELECT ticket IS NOT NULL FROM pacer.book('ahead', 600)");
-$me->poll("SELECT state = 'idle' OR wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = " . $s->pid);
-ok($s->has_answered, 'a booking that the mark before covers waits for nobody');
+$me->poll("SELECT query LIKE '%ahead%' AND (state = 'idle' OR wait_event = 'SyncRep') FROM pg_stat_activity WHERE pid = " . $s->pid);
+is($me->ask("SELECT state FROM pg_stat_activity WHERE pid = " . $s->pid), 'idle', 'a booking that the mark before covers waits for nobody');
+is($s->result, 't', 'and is answered');
 is($me->ask("SELECT ($reserved) - '$mark'"), '00:00:00.6', 'but has raised it for those to come');
 $s->send("SELECT ticket IS NOT NULL FROM pacer.book('ahead', 600)");
 ok($me->poll("SELECT wait_event = 'SyncRep' FROM pg_stat_activity WHERE pid = " . $s->pid), 'one that it does not cover waits for the standby');
