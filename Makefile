@@ -4,6 +4,7 @@
 #   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
 #   make torture                           the longer proofs, likewise: half an hour
 #   make bench-quick                       a hot source against its peers, likewise
+#   make bench [ONLY='hot held ...']       every question of docs/performance.md, likewise; results go to bench/results
 #
 # CI adds its warnings with COPT, as PostgreSQL's own build does.
 
@@ -14,6 +15,9 @@ VERSION := $(shell sed -n 's/^   "version": "\(.*\)",$$/\1/p' META.json)
 PG_MAJOR ?= $(or $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/'),15)
 PACKAGES = gcc libc6-dev libpq-dev libcmocka-dev libipc-run-perl libncurses-dev libtap-parser-sourcehandler-pgtap-perl \
 	locales nginx pgbouncer pkg-config postgresql-$(PG_MAJOR) postgresql-$(PG_MAJOR)-pgtap postgresql-server-dev-$(PG_MAJOR) python3
+
+# rate-limiter-flexible comes from npm, if npm is there
+BENCH_PACKAGES = gnuplot-nox redis-server
 
 # PGXS adds COPT to its flags by itself; the client is told so.
 export PG_CONFIG VERSION
@@ -40,7 +44,14 @@ torture: packages
 bench-quick: packages
 	@bash tests/harness/run bench/quick.sh
 
+# The run has a folder of its own; what it found comes back through descriptor 3.
+bench: packages
+	@sh tests/harness/packages $(BENCH_PACKAGES)
+	@found=$$(mktemp) && trap 'rm -f $$found' EXIT && bash tests/harness/run bench/bench.sh $(ONLY) 3>$$found && \
+		mkdir -p docs && tar --no-same-owner -C bench -xf $$found results && tar --no-same-owner -C docs -xf $$found images && \
+		if [ -z '$(ONLY)' ]; then python3 bench/report.py bench/results docs/performance.md; fi
+
 packages:
 	@sh tests/harness/packages $(PACKAGES)
 
-.PHONY: all install uninstall clean demo check torture bench-quick packages
+.PHONY: all install uninstall clean demo check torture bench bench-quick packages
