@@ -131,16 +131,15 @@ get_interval(const PGresult *res, int column, int64_t *us)
 		uint32_t	days;
 		uint32_t	months;
 	}			be;
-	int64_t		part;
+	__int128	sum;
 
 	if (PQgetisnull(res, 0, column) || PQgetlength(res, 0, column) != sizeof be)
 		return false;
 	memcpy(&be, PQgetvalue(res, 0, column), sizeof be);
 	if (be.months != 0)
 		return false;
-	part = (int64_t) be64toh(be.us);
-	if (__builtin_add_overflow(part, (int32_t) be32toh(be.days) * DAY_US, us))
-		*us = part < 0 ? INT64_MIN : PGPACER_NO_LIMIT;
+	sum = (int64_t) be64toh(be.us) + (__int128) (int32_t) be32toh(be.days) * DAY_US;
+	*us = sum > INT64_MAX ? PGPACER_NO_LIMIT : sum < INT64_MIN ? INT64_MIN : (int64_t) sum;
 	return true;
 }
 
