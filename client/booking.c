@@ -76,6 +76,69 @@ state_of_outcome(const char *outcome)
 	return PGPACER_STATE_FORGOTTEN;
 }
 
+/* ------------------------------------------------------------------
+ * Without a database
+ * ------------------------------------------------------------------ */
+
+/* Does the policy of the handle take over from here? */
+bool
+is_away(const pgpacer *h, int rc)
+{
+	return h->opt.away_interval_us > 0 && (rc == PGPACER_UNREACHABLE || rc == PGPACER_READ_ONLY);
+}
+
+static int64_t
+away_width(const pgpacer *h, const pgpacer_booking *b)
+{
+	int64_t		width;
+
+	return __builtin_mul_overflow(h->opt.away_interval_us, (int64_t) b->permits, &width) ? PGPACER_NO_LIMIT : width;
+}
+
+/* Books from the handle's own schedule: the rule of the source, for one. */
+static int
+away_book(pgpacer *h, int64_t max_wait_us, pgpacer_booking *b)
+{
+	int64_t		now = clock_us();
+	int64_t		due = h->away_next_us > now ? h->away_next_us : now;
+
+	if (due - now > max_wait_us)
+		return handle_fail(h, PGPACER_TOO_LATE, "the database is away, and the handle's next start is too late");
+	h->away_next_us = later_us(due, away_width(h, b));
+	b->due_us = due;
+	b->wait_us = due - now;
+	b->state = due > now ? PGPACER_STATE_HELD : PGPACER_STATE_STARTED;
+	b->paced_by = PGPACER_BY_HANDLE;
+	return PGPACER_OK;
+}
+
+/* A start that the database could not be told of, however late: the handle's next one keeps off it. */
+void
+away_start(pgpacer *h, pgpacer_booking *b)
+{
+	int64_t		next = later_us(clock_us(), away_width(h, b));
+
+	if (h->away_next_us < next)
+		h->away_next_us = next;
+	b->paced_by = PGPACER_BY_HANDLE;
+	b->state = PGPACER_STATE_STARTED;
+}
+
+/* The last one is taken off again; others leave a gap, which harms nobody. */
+static int
+away_release(pgpacer *h, pgpacer_booking *b)
+{
+	if (clock_us() >= b->due_us)
+		b->state = PGPACER_STATE_PASSED;
+	else
+	{
+		if (h->away_next_us == later_us(b->due_us, away_width(h, b)))
+			h->away_next_us = b->due_us;
+		b->state = PGPACER_STATE_RELEASED;
+	}
+	return PGPACER_OK;
+}
+
 /* The body of pgpacer_release(): asks only about a booking that may be held. */
 int
 release_within(pgpacer *h, pgpacer_booking *b, Bounds *bounds)
@@ -87,6 +150,8 @@ release_within(pgpacer *h, pgpacer_booking *b, Bounds *bounds)
 
 	if (b->state != PGPACER_STATE_HELD)
 		return PGPACER_OK;
+	if (b->paced_by == PGPACER_BY_HANDLE)
+		return away_release(h, b);
 	statement_init(&s, "SELECT pacer.release($1, $2)");
 	add_text(&s, b->source);
 	add_int8(&s, b->ticket);
@@ -286,6 +351,8 @@ book_within(pgpacer *h, const char *source, const pgpacer_book_options *options,
 	rc = ask_again(h, &order, &bounds, b);
 	if (rc != PGPACER_OK && b->state == PGPACER_STATE_HELD)
 		release_in_grace(h, b);
+	if (is_away(h, rc))
+		rc = away_book(h, acceptable_wait(&order, &bounds), b);
 	return rc;
 }
 

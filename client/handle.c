@@ -153,7 +153,8 @@ set_options(pgpacer *h, const pgpacer_options *options)
 	if (!options_copy(&h->opt, sizeof h->opt, options))
 		return handle_fail(h, PGPACER_INVALID, "the options have a wrong size or set a field unknown to this version");
 	if (h->opt.connect_timeout_us < 0 || h->opt.network_timeout_us <= 0 || h->opt.keep_connection_us < 0 ||
-		h->opt.database_wait_us < 0 || h->opt.grace_us < 0)
+		h->opt.database_wait_us < 0 || h->opt.grace_us < 0 ||
+		h->opt.away_interval_us < 0)
 		return handle_fail(h, PGPACER_INVALID, "a time limit of the options is negative");
 	if (h->opt.connect_timeout_us == 0)
 		h->opt.connect_timeout_us = configured_connect_timeout(h);

@@ -42,6 +42,7 @@ struct pgpacer
 	atomic_flag busy;			/* set while a call runs */
 	PGconn	   *conn;			/* NULL or, between calls, idle */
 	bool		warned;			/* the server sent a WARNING (SQLSTATE 01000) */
+	int64_t		away_next_us;	/* without a database: nothing starts before */
 	int64_t		grace_end_us;	/* 0, or when a call whose token has fired must be over */
 	PQconninfoOption *params;	/* the parsed connection string */
 	Target	   *targets;		/* its hosts, if it lists several */
@@ -132,6 +133,8 @@ extern int64_t cancel_deadline_us(const pgpacer_cancel *c);
 
 /* booking.c */
 extern int	book_within(pgpacer *h, const char *source, const pgpacer_book_options *o, pgpacer_booking *b);
+extern bool is_away(const pgpacer *h, int rc);
+extern void away_start(pgpacer *h, pgpacer_booking *b);
 extern int	release_within(pgpacer *h, pgpacer_booking *b, Bounds *bounds);
 extern void release_in_grace(pgpacer *h, pgpacer_booking *b);
 

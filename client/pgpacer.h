@@ -165,10 +165,19 @@ typedef struct pgpacer_options
 
 	/* Shown by the server where the connection string names none; NULL: "pgpacer". */
 	const char *application_name;
+
+	/*
+	 * What to do when the database is away (PGPACER_UNREACHABLE or PGPACER_READ_ONLY
+	 * after database_wait_us).  0, the default: start nothing.  Otherwise start all the
+	 * same, this far apart on this handle: the source's interval divided by the share
+	 * that this handle may take, which with n callers is 1/n.  pgpacer_booking.paced_by
+	 * tells which it was.  Nobody else knows of such starts, and they know of nobody.
+	 */
+	int64_t		away_interval_us;
 } pgpacer_options;
 
 #define PGPACER_OPTIONS_INIT \
-	{ sizeof(pgpacer_options), 0, 10000000, 1000000, 0, 2000000, NULL }
+	{ sizeof(pgpacer_options), 0, 10000000, 1000000, 0, 2000000, NULL, 0 }
 
 /*
  * Makes a handle.  Does not connect: the first call that needs the database does,
@@ -232,6 +241,14 @@ PGPACER_API extern const char *pgpacer_version(void);
 PGPACER_API extern pgpacer_cancel *pgpacer_cancel_new(void);
 
 /*
+ * Makes a token that fires when its parent does, for the parent's reason, and may fire
+ * by itself, which the parent does not notice: such as a deadline for one of several
+ * steps.  The parent must not be freed before it; NULL: as pgpacer_cancel_new().
+ * A child's descriptor needs epoll: elsewhere than on Linux NULL, errno ENOTSUP.
+ */
+PGPACER_API extern pgpacer_cancel *pgpacer_cancel_child(pgpacer_cancel *parent);
+
+/*
  * Fires a token.  reason: a positive number of yours, such as a signal's (0 counts
  * as 1); the first firing sets it.  Async-signal-safe, thread-safe, never blocks,
  * keeps errno; NULL is ignored.
@@ -271,6 +288,12 @@ typedef enum pgpacer_state
 	PGPACER_STATE_FORGOTTEN = 5 /* the server does not remember it (any more) */
 } pgpacer_state;
 
+typedef enum pgpacer_pacer
+{
+	PGPACER_BY_SOURCE = 0,		/* the database */
+	PGPACER_BY_HANDLE = 1		/* the database was away: away_interval_us of the handle's options */
+} pgpacer_pacer;
+
 /* Plain data.  due_us has a meaning on this machine only, until it is rebooted. */
 typedef struct pgpacer_booking
 {
@@ -282,7 +305,9 @@ typedef struct pgpacer_booking
 	int64_t		due_us;			/* its end on this machine's monotonic clock */
 	int32_t		permits;
 	int32_t		state;			/* pgpacer_state, as far as this process knows */
-	int64_t		spare[8];
+	int32_t		paced_by;		/* pgpacer_pacer */
+	int32_t		spare32;
+	int64_t		spare[7];
 } pgpacer_booking;
 
 typedef struct pgpacer_book_options
@@ -401,6 +426,61 @@ PGPACER_API extern int pgpacer_start(pgpacer *h, pgpacer_booking *booking, const
 /* pgpacer_book, then pgpacer_start; booking may be NULL.  PGPACER_OK: start now. */
 PGPACER_API extern int pgpacer_acquire(pgpacer *h, const char *source, const pgpacer_book_options *options,
 									   pgpacer_booking *booking);
+
+/* ------------------------------------------------------------------
+ * The same for event loops
+ *
+ *		rc = pgpacer_begin(&step, h, "mail", &options);
+ *		while (rc == PGPACER_OK && (rc = pgpacer_step_on(step)) == PGPACER_WAIT)
+ *			... poll pgpacer_step_fd(step) for pgpacer_step_events(step), at most
+ *			... pgpacer_step_timeout_us(step), beside everything else
+ *		booking = *pgpacer_step_booking(step);
+ *		pgpacer_step_end(step);
+ *
+ * What talks to the database, or looks up its name, runs in a thread of ours while it
+ * lasts; waiting for the slot takes neither thread nor connection.  Until
+ * pgpacer_step_end() the handle is the step's: other calls on it may be answered PGPACER_BUSY.
+ * One step is for one thread at a time.
+ * ------------------------------------------------------------------ */
+
+typedef struct pgpacer_step pgpacer_step;
+
+/*
+ * Begins what pgpacer_acquire() does.  source, options and key are copied; the token
+ * of options must live until pgpacer_step_end(), and ends the step as it ends the call.
+ *
+ * Returns PGPACER_OK; PGPACER_INVALID, PGPACER_NO_MEMORY, PGPACER_SYSTEM; *step is then NULL.
+ * Never blocks.
+ */
+PGPACER_API extern int pgpacer_begin(pgpacer_step **step, pgpacer *h, const char *source,
+									 const pgpacer_book_options *options);
+
+/*
+ * Goes on as far as that is possible at once.  PGPACER_WAIT: not done, poll and call
+ * again (which may be done at any time).  Otherwise as pgpacer_acquire(): PGPACER_OK, start
+ * now; the same again when called again.  Never blocks.
+ */
+PGPACER_API extern int pgpacer_step_on(pgpacer_step *step);
+
+/* What to poll, after each pgpacer_step_on(): -1: no descriptor, the timeout alone. */
+PGPACER_API extern int pgpacer_step_fd(const pgpacer_step *step);
+PGPACER_API extern short pgpacer_step_events(const pgpacer_step *step);
+
+/* How long at most; 0 if it is done; PGPACER_NO_LIMIT: only the descriptor counts. */
+PGPACER_API extern int64_t pgpacer_step_timeout_us(const pgpacer_step *step);
+
+/* The booking, as far as it has come; the step's own. */
+PGPACER_API extern const pgpacer_booking *pgpacer_step_booking(const pgpacer_step *step);
+
+/*
+ * Frees a step; NULL is ignored.  One that is not done is cancelled: a slot that it
+ * holds is given back.  Then it blocks for that, within grace_us; otherwise not.
+ */
+PGPACER_API extern void pgpacer_step_end(pgpacer_step *step);
+
+/* ------------------------------------------------------------------
+ * In one call
+ * ------------------------------------------------------------------ */
 
 /*
  * Acquires, then calls work(booking, arg) in this thread.  The handle is free while

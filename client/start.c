@@ -43,7 +43,8 @@ wait_within(pgpacer *h, pgpacer_booking *b, pgpacer_cancel *cancel, bool confirm
 
 	if (b->state != PGPACER_STATE_HELD && b->state != PGPACER_STATE_STARTED)
 		return handle_fail(h, PGPACER_INVALID, "nothing is booked");
-	switch (sleep_unconnected(h, b->due_us, cancel, confirm && b->state == PGPACER_STATE_HELD))
+	switch (sleep_unconnected(h, b->due_us, cancel,
+							  confirm && b->state == PGPACER_STATE_HELD && b->paced_by == PGPACER_BY_SOURCE))
 	{
 		case WOKEN_READY:
 		case WOKEN_TIMEOUT:
@@ -71,6 +72,18 @@ pgpacer_wait(pgpacer *h, pgpacer_booking *b, pgpacer_cancel *cancel)
 	return handle_leave(h, wait_within(h, b, cancel, false));
 }
 
+/* Without the database: by this machine's clock, its slot being its own. */
+static int
+confirm_away(pgpacer *h, pgpacer_booking *b)
+{
+	b->wait_us = b->due_us - clock_us();
+	if (b->wait_us > 0)
+		return PGPACER_WAIT;
+	b->wait_us = 0;
+	away_start(h, b);
+	return PGPACER_OK;
+}
+
 /* The body of pgpacer_confirm(); confirming twice changes nothing, so it may be asked again. */
 static int
 confirm_within(pgpacer *h, pgpacer_booking *b, pgpacer_cancel *cancel)
@@ -85,6 +98,8 @@ confirm_within(pgpacer *h, pgpacer_booking *b, pgpacer_cancel *cancel)
 		return PGPACER_OK;
 	if (b->state != PGPACER_STATE_HELD)
 		return handle_fail(h, PGPACER_INVALID, "nothing is booked");
+	if (b->paced_by == PGPACER_BY_HANDLE)
+		return confirm_away(h, b);
 	statement_init(&s, "SELECT pacer.confirm($1, $2, $3)");
 	add_text(&s, b->source);
 	add_int8(&s, b->ticket);
@@ -99,6 +114,9 @@ confirm_within(pgpacer *h, pgpacer_booking *b, pgpacer_cancel *cancel)
 	if (rc == PGPACER_OK && !get_interval(res, 0, &b->wait_us))
 		rc = handle_fail(h, PGPACER_NOT_INSTALLED, "the server's answer is not an interval");
 	PQclear(res);
+	/* not for one that pgpacer_booking_init() made: it does not know when it is due */
+	if (is_away(h, rc) && b->permits > 0)
+		return confirm_away(h, b);
 	if (rc != PGPACER_OK)
 		return rc;
 	b->due_us = later_us(arrived, b->wait_us);

@@ -138,8 +138,8 @@ wait_in_poll(struct pollfd *fds, pgpacer_cancel *cancel, int64_t until_us)
 			errno = EBADF;		/* a token that was freed: do not spin on it */
 			return WOKEN_FAILED;
 		}
-		if (n > 0 && fds[0].revents != 0)
-			pgpacer_cancel_fire(cancel, 1); /* no effect unless fired in another process, across fork() */
+		if (n > 0 && fds[0].revents != 0 && pgpacer_cancel_reason(cancel) == 0)
+			pgpacer_cancel_fire(cancel, 1); /* it was fired in another process, across fork() */
 		if (cancel && pgpacer_cancel_reason(cancel) != 0)
 			return WOKEN_CANCELLED;
 		if (n > 0 && fds[1].revents != 0)
