@@ -12,8 +12,8 @@ mkdir -p "$BENCH/results" "$BENCH/images"
 build_peer() {
 	"${CC:-cc}" -O2 -fPIC -shared -I"$(pg_config --includedir-server)" -o "$(pg_config --pkglibdir)/pacer_peer.so" bench/peer.c
 	for name in starts waiters; do
-		[ ! -e "bench/$name.c" ] ||
-			"${CC:-cc}" -O2 -pthread -o "$BENCH/$name" "bench/$name.c" -I"$prefix/include" -L"$prefix/lib" -lpgpacer
+			"${CC:-cc}" -O2 -pthread -o "$BENCH/$name" "bench/$name.c" -I"$prefix/include" -I"$(pg_config --includedir)" \
+				-L"$prefix/lib" -lpgpacer -lpq
 	done
 }
 
