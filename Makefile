@@ -3,6 +3,10 @@
 #   make, make install, make uninstall     into the PostgreSQL of PG_CONFIG; prefix= and DESTDIR= for the client
 #   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
 #   make torture                           the longer proofs, likewise: half an hour
+#   make sanitize                          client and extension under sanitizers and valgrind, likewise
+#   make analyse                           cppcheck, gcc -fanalyzer, clang-tidy
+#   make fuzz [SECONDS=60]                 libFuzzer on every parser and on the arithmetic
+#   make check-versions                    make check on PostgreSQL 15, 17 and 18, each in a Debian of its own (root)
 #   make bench-quick                       a hot source against its peers, likewise
 #   make bench [ONLY='hot held ...']       every question of docs/performance.md, likewise; results go to bench/results
 #
@@ -43,7 +47,26 @@ check: packages
 	@bash tests/harness/run tests/check.sh $(SUITES)
 
 torture: packages
+	@sh tests/harness/packages spin sqlsmith
 	@bash tests/harness/run tests/torture.sh
+	@bash tests/harness/run tests/nonsense/run
+
+sanitize: packages
+	@sh tests/harness/packages valgrind
+	@bash tests/harness/run tests/sanitize.sh
+	@bash tests/harness/run tests/sanitize_server.sh
+
+analyse: packages
+	@sh tests/harness/packages clang-tidy cppcheck
+	@bash tests/harness/run tests/analyse.sh
+
+fuzz: packages
+	@sh tests/harness/packages clang
+	@bash tests/harness/run tests/fuzz/run $(or $(SECONDS),60)
+
+check-versions:
+	@sh tests/harness/packages debootstrap
+	@bash tests/versions.sh
 
 bench-quick: packages
 	@bash tests/harness/run bench/quick.sh
@@ -58,4 +81,4 @@ bench: packages
 packages:
 	@sh tests/harness/packages $(PACKAGES)
 
-.PHONY: all install uninstall clean demo check torture bench bench-quick packages
+.PHONY: all install uninstall clean demo check torture sanitize analyse fuzz check-versions bench bench-quick packages

@@ -37,7 +37,8 @@ struct pgpacer_step
 	Phase		phase;
 	int			rc;				/* of the thread, then of the whole */
 	int			final;			/* PHASE_RELEASE: what it ends with */
-	pgpacer_booking booking;
+	pgpacer_booking booking;	/* the thread's while there is one */
+	pgpacer_booking shown;
 };
 
 /* ------------------------------------------------------------------
@@ -118,6 +119,7 @@ static void
 after_network(pgpacer_step *s)
 {
 	pthread_join(s->thread, NULL);
+	s->shown = s->booking;
 	if (s->phase == PHASE_RELEASE)
 		finish(s, s->final);
 	else if (s->rc == PGPACER_WAIT || (s->rc == PGPACER_OK && s->booking.state == PGPACER_STATE_HELD))
@@ -138,7 +140,7 @@ check_begin(pgpacer_step *s, const char *source, const pgpacer_book_options *opt
 	s->opt = (pgpacer_book_options) PGPACER_BOOK_OPTIONS_INIT;
 	if (!options_copy(&s->opt, sizeof s->opt, options) || !source || strlen(source) >= sizeof s->source)
 		return PGPACER_INVALID;
-	strcpy(s->source, source);
+	memcpy(s->source, source, strlen(source) + 1);
 	s->confirm = s->opt.confirm != 0 ? s->opt.confirm > 0 : CONFIRM_BY_DEFAULT;
 	if (s->opt.key && !(s->key = strdup(s->opt.key)))
 		return PGPACER_NO_MEMORY;
@@ -237,7 +239,7 @@ pgpacer_step_timeout_us(const pgpacer_step *s)
 const pgpacer_booking *
 pgpacer_step_booking(const pgpacer_step *s)
 {
-	return s ? &s->booking : NULL;
+	return s ? &s->shown : NULL;
 }
 
 void

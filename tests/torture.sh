@@ -4,6 +4,7 @@
 #   the arithmetic against the model    OPS operations (a million)
 #   the arithmetic on its own           as many, with sanitizers
 #   crashes under load                  ROUNDS (300)
+#   the storage protocol                every interleaving of a model, with and without each of its rules
 set -eu
 . tests/harness/lib.sh
 
@@ -34,5 +35,6 @@ build_private
 report "the model agrees after $ops operations" python3 tests/model/torture.py --ops "$ops"
 report "nothing overflows in $ops operations" random_units
 report "${ROUNDS:-300} crashes under load" crashes
-echo "$((3 - failed)) passed, $failed failed"
+report 'the storage protocol, as a model' bash tests/promela/run
+echo "$((4 - failed)) passed, $failed failed"
 [ $failed -eq 0 ]
