@@ -250,7 +250,7 @@ def sources():
 
 def backend_memory(many):
     """private memory of a backend that has booked so many sources, above one that has not"""
-    session = Session('SELECT 1;')
+    session = Session('SET synchronous_commit = off;')
     try:
         pid = session_pid(session)
         before = private_kb(pid)
@@ -462,8 +462,8 @@ def gnuplot(name, text):
     if not shutil.which('gnuplot'):
         print('no pictures: install gnuplot-nox')
         return
-    head = f"set terminal svg size 800,400 font 'sans-serif,13' background 'white'\nset output '{BENCH}/images/{name}.svg'\n" \
-           "set border 3\nset tics nomirror\nset grid ytics lt 0 lc '#dddddd'\n"
+    head = f"set terminal svg size 800,400 noenhanced font 'sans-serif,13' background 'white'\nset output '{BENCH}/images/{name}.svg'\n" \
+           "set border 3\nset tics nomirror\nset grid ytics lt 0 lc '#dddddd'\nset format y '%.0f'\n"
     subprocess.run(['gnuplot'], input=head + text, text=True, check=True)
 
 
@@ -491,7 +491,7 @@ def picture_held():
 def picture_reserve():
     aheads = (0, 10, 100, 1000)
     rows = [(i, f'"{a} ms"', *(median('reserve', s, a, 'a second') for s in ('1 us', '1 ms', '10 ms', '10 s'))) for i, a in enumerate(aheads)]
-    gnuplot('reserve', data(rows) + "set title 'bookings a second by reserve_ahead (logarithmic)'\nset logscale y\nset yrange [100:*]\nset key left top\n"
+    gnuplot('reserve', data(rows) + "set title 'bookings a second by reserve_ahead (logarithmic)'\nset logscale y\nset yrange [1000:*]\nset key right bottom\n"
             "set xlabel 'pg_pacer.reserve_ahead'\nplot " + ', '.join(
                 f"$data using 1:{k + 3}:xtic(2) with linespoints lw 2 pt 7 title 'interval {s}'" for k, s in enumerate(('1 us', '1 ms', '10 ms', '10 s'))) + '\n')
 

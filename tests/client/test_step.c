@@ -137,6 +137,7 @@ cancelled_at_every_point(void **state)
 	pgpacer    *h = open_with(NULL, NULL);
 	int			started = 0;
 	int			cancelled = 0;
+	int			released = 0;
 
 	(void) state;
 	for (int steps = 0; steps < 12; steps++)
@@ -163,12 +164,16 @@ cancelled_at_every_point(void **state)
 			assert_code(h, rc, PGPACER_CANCELLED);
 			cancelled++;
 			assert_int_not_equal(pgpacer_step_booking(step)->state, PGPACER_STATE_HELD);
+			released += pgpacer_step_booking(step)->state == PGPACER_STATE_RELEASED;
 		}
 		pgpacer_step_end(step);
 		pgpacer_cancel_free(o.cancel);
 	}
 	assert_true(started > 0 && cancelled > 0);
-	assert_int_equal(sql_int("SELECT booked - released FROM pacer.source_status($1)", source), started);
+	/* one cancelled while the server answered "at once" has spent its permit without a start */
+	assert_true(sql_int("SELECT released FROM pacer.source_status($1)", source) >= released);
+	assert_true(sql_int("SELECT booked - released FROM pacer.source_status($1)", source) >= started);
+	assert_true(sql_int("SELECT booked - released FROM pacer.source_status($1)", source) <= started + cancelled - released);
 	pgpacer_close(h);
 }
 
