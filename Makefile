@@ -20,8 +20,8 @@ PG_MAJOR ?= $(or $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/[^0-9]*\([0
 PACKAGES = gcc libc6-dev libpq-dev libcmocka-dev libipc-run-perl libncurses-dev libtap-parser-sourcehandler-pgtap-perl \
 	locales nginx pgbouncer pkg-config postgresql-$(PG_MAJOR) postgresql-$(PG_MAJOR)-pgtap postgresql-server-dev-$(PG_MAJOR) python3
 
-# What the recipes use; that of Node is run where node-pg is installed.
-CHECK_PACKAGES = curl python3-psycopg
+# What the recipes and the test of TLS use; that of Node is run where node-pg is installed.
+CHECK_PACKAGES = curl openssl python3-psycopg
 
 # rate-limiter-flexible comes from npm, if npm is there
 BENCH_PACKAGES = gnuplot-nox redis-server
