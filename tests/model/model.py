@@ -564,12 +564,21 @@ class Model:
                     counts[w] = max(0, cfg.quota - there)   # taken for full
             return counts[w]
 
+        def after(w):
+            """the next window that may have room: those nothing is known of are full"""
+            w += cfg.window
+            if w < self.quota_start and w <= self.unseen_until:
+                known = [self.quota_start, cfg.window_of(self.unseen_until) + cfg.window]
+                known += [cfg.window_of(old) for old, n in moving]
+                w = min(k for k in known if k >= w)
+            return w
+
         moving = [(b.slot, b.permits) for b in bookings]
         for b in bookings:
             slot = min(b.slot + d, END)
             if cfg.quota:
                 while 0 < count_in(cfg.window_of(slot)) > cfg.quota - b.permits and slot < END:
-                    slot = min(cfg.window_of(slot) + cfg.window, END)
+                    slot = min(after(cfg.window_of(slot)), END)
                 counts[cfg.window_of(slot)] += b.permits
             d = slot - b.slot
             b.slot = slot
