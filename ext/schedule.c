@@ -545,8 +545,6 @@ start_over(Schedule *s, const ScheduleClock *clk)
 	s->un.next_request_at = head;
 	s->un.next_start = start;
 	s->un.start_floor = start;
-	s->un.quota_used = s->logged.quota_reserved;
-	s->un.unseen_until = head;
 	tail_unseen(s);
 }
 
@@ -561,6 +559,7 @@ schedule_enter(Schedule *s, const ScheduleConfig *cfg, const ScheduleClock *clk,
 		memset(&s->un, 0, sizeof(s->un));
 		memset(s->recent, 0, (size_t) s->remembered * sizeof(ScheduleEntry));
 		s->un.next_request_at = s->logged.reserved_until;
+		s->un.unseen_until = s->logged.reserved_until;
 		s->un.quota_used = s->logged.quota_reserved;
 		s->logged.run = run;
 	}

@@ -691,6 +691,23 @@ crash_counts_the_quota_high(void **state)
 	(void) state;
 }
 
+/* set back across a crash: what the earlier window holds is known to nobody, so it is full */
+static void
+crash_and_an_earlier_window(void **state)
+{
+	ScheduleConfig cfg = plain;
+
+	cfg.interval_us = S(1);
+	cfg.quota = 2;
+	cfg.quota_window_us = S(60);
+	STORY(cfg, 32,
+		  book(0, 1, 0), book(0, 2, S(1)), book(0, 3, S(60)),
+		  step_clock(-S(60)),
+		  crash(),
+		  book(S(2), 4, S(60)));
+	(void) state;
+}
+
 /*
  * ----------------------------------------------------------------
  *		Clocks
@@ -1821,6 +1838,7 @@ main(void)
 		cmocka_unit_test(crash_and_wide_starts),
 		cmocka_unit_test(crash_keeps_pause_and_quota),
 		cmocka_unit_test(crash_counts_the_quota_high),
+		cmocka_unit_test(crash_and_an_earlier_window),
 		cmocka_unit_test(clock_set_forward),
 		cmocka_unit_test(clock_set_back),
 		cmocka_unit_test(clock_steps_below_the_tolerance),
