@@ -6,7 +6,7 @@
 set -eu
 . tests/harness/lib.sh
 
-[ $# -gt 0 ] || set -- style unit model pgtap specs client tap
+[ $# -gt 0 ] || set -- style unit model pgtap managed specs client tap
 passed=0 failed=0 skipped=0
 
 # No suite takes long; one that hangs is to be seen, not waited for.
@@ -45,6 +45,17 @@ suite_model() {
 suite_pgtap() {
 	createdb pgtap
 	bounded pg_prove -v -d pgtap "$@"
+}
+
+# The edition in plain SQL: the same files, and the same model.
+suite_managed() {
+	createdb managed
+	createdb model
+	PGDATABASE=managed psql -qX -v ON_ERROR_STOP=1 -f sql/pacer-managed.sql || return
+	bounded pg_prove -v -d managed --set managed=1 "$@"
+	export PGDATABASE=model
+	psql -qX -v ON_ERROR_STOP=1 -f sql/pacer-managed.sql -f tests/managed/driver.sql || return
+	bounded python3 tests/model/torture.py --managed --ops 2000 && echo 'ok - the model agrees' || echo 'not ok - the model disagrees'
 }
 
 # The driver looks for specs/NAME.spec and expected/NAME.out side by side.
@@ -87,7 +98,7 @@ files_of() {
 	style) echo META.json ;;
 	unit) echo tests/unit/*.c ;;
 	model) echo tests/model/torture.py ;;
-	pgtap) echo tests/pgtap/*.sql ;;
+	pgtap | managed) echo tests/pgtap/*.sql ;;
 	specs) echo tests/specs/*.spec ;;
 	client) echo tests/client/*.c ;;
 	tap) echo tests/t/*.pl ;;

@@ -2,7 +2,7 @@
 """
 torture.py - random sequences of all verbs, clocks and crashes, on the C and on the model
 
-    tests/model/torture.py [--ops N] [--seed S] [--remembered R] [--sanitize] [--length L]
+    tests/model/torture.py [--ops N] [--seed S] [--remembered R] [--sanitize] [--length L] [--managed]
 
 Runs ext/schedule.c (through driver.c, compiled here with $CC) and model.py side
 by side and compares every answer and the observable state after every
@@ -40,6 +40,8 @@ MS, SEC, HOUR, DAY = 1000, 1_000_000, 3_600_000_000, 86_400_000_000
 # ---- the C ---------------------------------------------------------------------
 
 class Driver:
+    sees_crashes = True         # and has a second clock
+
     def __init__(self, sanitize):
         self.folder = tempfile.mkdtemp(prefix="pacer-model-")
         self.binary = os.path.join(self.folder, "driver")
@@ -56,12 +58,18 @@ class Driver:
             raise
         self.process = None
 
+    def start(self):
+        return [self.binary]
+
+    def send(self, line):
+        return line
+
     def say(self, line):
         if self.process is None:
-            self.process = subprocess.Popen([self.binary], stdin=subprocess.PIPE,
+            self.process = subprocess.Popen(self.start(), stdin=subprocess.PIPE,
                                             stdout=subprocess.PIPE)
         try:
-            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.write(self.send(line).encode() + b"\n")
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
         except BrokenPipeError:
@@ -77,6 +85,22 @@ class Driver:
             self.process.stdin.close()
             self.process.wait()
         shutil.rmtree(self.folder)
+
+
+class ManagedDriver(Driver):
+    """the SQL-only edition in the database of $PGDATABASE, behind the same lines"""
+
+    sees_crashes = False
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="pacer-model-")
+        self.process = None
+
+    def start(self):
+        return ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1"]
+
+    def send(self, line):
+        return "SELECT model.say('%s');" % line
 
 
 class Answer:
@@ -265,7 +289,8 @@ class Run:
         self.cfg = None
         self.true = START           # true time
         self.off = 0                # wall = true + off
-        self.kernel = self.kernels = 1
+        self.kernels = 1
+        self.kernel = 1 if driver.sees_crashes else 0
         self.kernel_started = START - HOUR
         self.mono_fails = False
         self.unpaired = True        # no reading of this kernel was kept yet
@@ -462,7 +487,7 @@ class Run:
 # ---- making sequences ----------------------------------------------------------------
 
 class Maker:
-    def __init__(self, rng, remembered):
+    def __init__(self, rng, remembered, crashes=True):
         self.rng = rng
         self.ticket = 0
         self.appointments = 0
@@ -478,7 +503,8 @@ class Maker:
         self.with_changes = r() < 0.4
         self.with_pauses = r() < 0.5
         self.with_admin = r() < 0.3
-        self.with_crashes = r() < 0.4
+        self.with_crashes = r() < 0.4 and crashes
+        self.crashes = crashes
         self.with_appointments = r() < 0.5
         self.with_keys = r() < 0.5
         self.crowd = r() < 0.5
@@ -563,7 +589,7 @@ class Maker:
         if x < 0.98 and self.with_crashes:
             return ("crash", rng.randrange(2))
         if x < 0.995 and self.with_steps:
-            y = rng.random()
+            y = rng.random() if self.crashes else 1
             if y < 0.15:
                 return ("mono",)
             if y < 0.3:
@@ -675,6 +701,7 @@ def main():
     parser.add_argument("--remembered", type=int)
     parser.add_argument("--length", type=int, default=200, help="operations in a sequence")
     parser.add_argument("--sanitize", action="store_true")
+    parser.add_argument("--managed", action="store_true", help="the SQL-only edition instead of the C")
     parser.add_argument("--shrink-seconds", type=int, default=60)
     args = parser.parse_args()
 
@@ -682,13 +709,13 @@ def main():
     print("seed %d" % seed, flush=True)
     rng = random.Random(seed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))     # or the folder stays
-    driver = Driver(args.sanitize)
+    driver = ManagedDriver() if args.managed else Driver(args.sanitize)
     done = 0
     try:
         while done < args.ops:
             remembered = args.remembered or rng.choice([4, 4, 5, 8, 8, 32, 32, 200])
             length = min(args.length, args.ops - done)
-            ops = Maker(rng, remembered).sequence(length)
+            ops = Maker(rng, remembered, driver.sees_crashes).sequence(length)
             d = play(driver, ops, remembered)
             done += length
             if d is not None:

@@ -67,7 +67,8 @@ SELECT is_empty($$SELECT * FROM pacer.source_status('nobody')$$, 'the status of 
 -- Refusals
 -- ----------------------------------------------------------------
 SELECT pacer.create_source('r', '1 h', max_waiting => 2);
-SELECT is(pg_temp.refusal($$SELECT pacer.book('r', max_wait => '0') FROM generate_series(1, 2)$$),
+SELECT pg_temp.take('r1', 'r');
+SELECT is(pg_temp.refusal($$SELECT pacer.book('r', max_wait => '0')$$),
 	'PC002 | could not book a slot for "r" within 0 ms | The earliest slot is at T, in N ms.', 'not at once');
 SELECT pg_temp.take('r2', 'r');
 SELECT is(pg_temp.refusal($$SELECT pacer.book('r', max_wait => '500 ms')$$),
@@ -101,7 +102,7 @@ SELECT is(pg_temp.error($$SELECT pacer.book('r', 4)$$), '22023 | cannot book 4 p
 SELECT is((booked, waiting, next_request_at), (3::bigint, 2::bigint, pg_temp.slot('r3') + interval '1 h'), 'a refusal changes nothing')
 	FROM pacer.source_status('r');
 -- errors inside a subtransaction count like others: a refusal is not rolled back either
-SELECT is(refused, 12::bigint, 'but that it was refused') FROM pacer.source_status('r');
+SELECT is(refused, CASE WHEN :extension THEN 12 ELSE 0 END::bigint, 'but that it was refused') FROM pacer.source_status('r');
 
 -- try_book() answers instead
 UPDATE pacer.source SET max_waiting = 2, max_wait = NULL, quota = NULL, quota_window = NULL WHERE name = 'r';

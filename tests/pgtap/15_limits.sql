@@ -48,7 +48,8 @@ SELECT is((booked, refused, waiting), (1::bigint, 0::bigint, 0::bigint), 'as doe
 SELECT pacer.create_source('a10b', '1 s');
 SELECT is(pg_temp.take('many', 'a10b', 2147483647), '0', 'as many permits as there are numbers');
 SELECT is(pg_temp.head_after('a10b', 'many'), '2147483647 s', 'take as many intervals');
-SELECT is(pg_temp.error($$SELECT pacer.book('a10b') FROM pacer.advance('a10b', '294276-12-31 23:59:59.999999+00')$$),
+SELECT pacer.advance('a10b', '294276-12-31 23:59:59.999999+00');
+SELECT is(pg_temp.error($$SELECT pacer.book('a10b')$$),
 	'22008 | cannot book 1 permits of "a10b": timestamp out of range', 'the last instant there is');
 SELECT is(pg_temp.error($$SELECT pacer.advance('a10b', 'infinity')$$), '22023 | to_time must be a finite time after 2000-01-01', 'the head is never infinite');
 SELECT is(isfinite(next_request_at), true, 'nor null') FROM pacer.source_status('a10b');

@@ -41,7 +41,8 @@ SELECT is((waiting, booked, quota_left), (2::bigint, 4::bigint, 5), 'two with a 
 SELECT ok(waited <= '3 h' AND waited > '2 h 59 min', 'their waits') FROM pacer.status;
 SELECT throws_ok('SELECT pacer.book(''plain'', max_wait => ''1 s'')', 'PC002', NULL, 'a refusal');
 SELECT is(count(*), 1::bigint, 'another') FROM pacer.try_book('plain') WHERE ticket IS NULL;
-SELECT is((refused, booked, waiting), (2::bigint, 4::bigint, 2::bigint), 'are counted') FROM pacer.status;
+-- without the extension the error takes the count of the first back
+SELECT is((refused, booked, waiting), (CASE WHEN :extension THEN 2 ELSE 1 END::bigint, 4::bigint, 2::bigint), 'are counted') FROM pacer.status;
 SELECT pg_temp.release('d');
 SELECT is((released, waiting, quota_left), (1::bigint, 1::bigint, 6), 'a release') FROM pacer.status;
 SELECT is(pg_temp.release('d'), 'unknown', 'again');
