@@ -140,8 +140,8 @@ connection_broke(pgpacer *h, PGresult **res)
  * is NULL, or that row if the statement had finished all the same.  Otherwise *res is
  * NULL.  The caller clears *res.
  */
-int
-query_run(pgpacer *h, const Statement *s, Bounds *bounds, PGresult **res, int64_t *arrived_us)
+static int
+query_once(pgpacer *h, const Statement *s, Bounds *bounds, PGresult **res, int64_t *arrived_us)
 {
 	int			rc = connection_open(h, bounds);
 	int			stopped = PGPACER_OK;
@@ -182,6 +182,30 @@ query_run(pgpacer *h, const Statement *s, Bounds *bounds, PGresult **res, int64_
 	PQclear(*res);
 	*res = NULL;
 	return stopped;
+}
+
+/*
+ * A statement that lost a conflict with another's has changed nothing.  In the SQL-only
+ * edition that happens where the role's isolation level is stricter than read
+ * committed; whoever won has committed, so that one of us always gets on.
+ */
+static bool
+lost_conflict(const pgpacer *h)
+{
+	return strcmp(h->sqlstate, "40001") == 0 || strcmp(h->sqlstate, "40P01") == 0;
+}
+
+/* query_once(), again after a lost conflict, for as long as an answer may take. */
+int
+query_run(pgpacer *h, const Statement *s, Bounds *bounds, PGresult **res, int64_t *arrived_us)
+{
+	int64_t		until = sooner_us(bounds->end_us, later_us(clock_us(), h->opt.network_timeout_us));
+	int			rc;
+
+	do
+		rc = query_once(h, s, bounds, res, arrived_us);
+	while (rc == PGPACER_SERVER && lost_conflict(h) && clock_us() < until);
+	return rc;
 }
 
 /*

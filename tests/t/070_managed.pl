@@ -147,6 +147,13 @@ status_is([qw(pgpacer alter c --burst 2)], 0, 'pgpacer alter');
 status_is([qw(pgpacer resume c)], 0, 'pgpacer resume');
 status_is([qw(pgpacer drop c)], 0, 'pgpacer drop');
 
+# a stricter isolation level than the functions can do with: the loser of a conflict asks again
+$node->safe_psql('postgres', "SELECT pacer.create_source('strict', '1 ms', max_waiting => NULL); CREATE ROLE strict LOGIN; GRANT USAGE ON SCHEMA pacer TO strict");
+$node->safe_psql('postgres', "ALTER ROLE strict SET default_transaction_isolation = 'repeatable read'");
+my @strict = map { start_it('sh', '-c', 'for n in 1 2 3 4 5 6 7 8 9 10; do pgpacer book strict -U strict || exit; done') } 1 .. 8;
+is(finish_it($_), 0, 'REPEATABLE READ, 8 at once: each gets its slots') or diag($_->{err}) for @strict;
+is($me->ask("SELECT booked FROM pacer.source_status('strict')"), '80', 'and no more');
+
 # --- to the extension and back
 
 $_->quit for $first, $second, $me;
