@@ -2,7 +2,7 @@
 #
 #   make, make install, make uninstall     into the PostgreSQL of PG_CONFIG; prefix= and DESTDIR= for the client
 #   make demo, make check                  installs nothing there: all in a temporary folder, removed at the end
-#   make torture                           the longer proofs, likewise: half an hour
+#   make torture                           the longer proofs, likewise: an hour; writes docs/reliability.md
 #   make sanitize                          client and extension under sanitizers and valgrind, likewise
 #   make analyse                           cppcheck, gcc -fanalyzer, clang-tidy
 #   make fuzz [SECONDS=60]                 libFuzzer on every parser and on the arithmetic
@@ -48,8 +48,9 @@ check: packages
 
 torture: packages
 	@sh tests/harness/packages spin sqlsmith
-	@bash tests/harness/run tests/torture.sh
-	@bash tests/harness/run tests/nonsense/run
+	@found=$$(mktemp) && trap 'rm -f $$found' EXIT && bash tests/harness/run tests/torture.sh 3>$$found && \
+		bash tests/harness/run tests/nonsense/run 3>>$$found && \
+		if [ -z '$(OPS)$(ROUNDS)$(NONSENSE)' ]; then sh tests/torture/report $$found >docs/reliability.md; fi
 
 sanitize: packages
 	@sh tests/harness/packages valgrind
