@@ -5,7 +5,8 @@
 #
 # Each runs in a Debian of its own, made by debootstrap below PACER_CHROOTS and kept
 # there for the next time; without PACER_CHROOTS in a temporary folder that is removed.
-# SUITES='unit tap' limits what is run, TARGET names another target than check, DEBIAN_MIRROR says where packages come from.
+# At last each but the first is upgraded to with pg_upgrade. SUITES='unit tap' limits what is run (SUITES=none: only the
+# upgrades), TARGET names another target than check, DEBIAN_MIRROR says where packages come from.
 #
 # The mounts and processes of a run live in namespaces of their own, so they are gone
 # when it ends, however it ends. The checkout is seen read-only.
@@ -95,6 +96,16 @@ check() {
 	inside "$root" make -s -C /mnt "${TARGET:-check}" PG_MAJOR="$major" ${SUITES:+"SUITES=$SUITES"}
 }
 
+# pg_upgrade from one to the next: the older server comes along as a tar
+upgrade() {
+	local old=$PACER_CHROOTS/$(release_of "$1") new=$PACER_CHROOTS/$(release_of "$2")
+	inside "$old" bash /mnt/tests/harness/run tests/upgrade/old.sh >"$new/tmp/pacer_old.tar" &&
+		inside "$new" bash /mnt/tests/harness/run tests/upgrade/new.sh /tmp/pacer_old.tar
+	local status=$?
+	rm -f "$new/tmp/pacer_old.tar"
+	return $status
+}
+
 failed=0
 for major; do
 	release=$(release_of "$major")
@@ -102,9 +113,17 @@ for major; do
 	start=$SECONDS
 	make_root "$release" "$root"
 	echo "== PostgreSQL $major, Debian $release"
-	if check "$major" "$root"; then verdict=ok; else verdict='not ok' failed=$((failed + 1)); fi
+	if [ "${SUITES:-}" = none ] || check "$major" "$root"; then verdict=ok; else verdict='not ok' failed=$((failed + 1)); fi
 	version=$(inside "$root" "/usr/lib/postgresql/$major/bin/postgres" --version | sed 's/^postgres (PostgreSQL) //') || true
 	echo "$verdict - PostgreSQL $version ($((SECONDS - start)) s)"
 done
-echo "versions: $(($# - failed)) passed, $failed failed"
+before=
+for major; do
+	if [ -n "$before" ]; then
+		echo "== pg_upgrade from $before to $major"
+		upgrade "$before" "$major" || failed=$((failed + 1))
+	fi
+	before=$major
+done
+echo "versions: $failed failed"
 [ "$failed" -eq 0 ]
