@@ -212,6 +212,21 @@ SELECT pacer.book(CASE WHEN :first = 0 THEN 'right' ELSE 'left' END);
 END;
 END
 
+# --- a held snapshot and an uncommitted UPDATE of the source: no row gets a second version
+
+$me->ask("SELECT pacer.create_source('old', '1 us', max_waiting => NULL)");
+$blocker->ask('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pacer.source');
+$s = PacerSession->new($node);
+$s->ask("BEGIN; UPDATE pacer.source SET burst = 2 WHERE name = 'old'");
+my $size = $me->ask("SELECT pg_relation_size('pacer.slot')");
+at_once(8, "SELECT pacer.book('old');\n", times => 1000, protocol => 'prepared', name => '8000 bookings under a held snapshot');
+is($me->ask("SELECT booked FROM pacer.source_status('old')"), '8000', 'each counts');
+is($me->ask("SELECT pg_relation_size('pacer.slot') - $size"), '0', 'the table does not grow');
+$blocker->ask('COMMIT');
+$s->ask('ROLLBACK');
+$s->quit;
+ok($me->poll("SELECT n_tup_upd = 0 FROM pg_stat_user_tables WHERE relid = 'pacer.slot'::regclass"), 'and nothing in it was updated, so nothing is to be vacuumed');
+
 # --- nothing is left behind
 
 is($me->ask("SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid() AND (locktype = 'advisory' OR relation::regclass::text LIKE 'pacer.%')"), '0', 'no lock is left');
