@@ -77,7 +77,7 @@ bench: packages
 	@sh tests/harness/packages $(BENCH_PACKAGES)
 	@found=$$(mktemp) && trap 'rm -f $$found' EXIT && bash tests/harness/run bench/bench.sh $(ONLY) 3>$$found && \
 		mkdir -p docs && tar --no-same-owner -C bench -xf $$found results && tar --no-same-owner -C docs -xf $$found images && \
-		if [ -z '$(ONLY)' ]; then python3 bench/report.py bench/results docs/performance.md; fi
+		if [ -z '$(ONLY)' ]; then python3 bench/report.py bench/results docs/performance.md docs/managed.md; fi
 
 packages:
 	@sh tests/harness/packages $(PACKAGES)

@@ -11,6 +11,7 @@ by side. Printed are medians, and what they are of the first subject.
   held        90   while others hold snapshots and row locks
   reserve     60   flushes and reserve_ahead
   pooler      20   through PgBouncer in transaction mode
+  managed     50   the edition in plain SQL
   starts      40   how exactly callers start
   rest        40   release, confirm, refusals, status
   client      60   the command, and a thousand that wait
@@ -400,6 +401,21 @@ def pooler():
     table('pooler', queries, ('direct', 'pooled'), 'a second', of='select_1')
 
 
+def managed():
+    """the edition in plain SQL, in a database of its own, beside the UPDATE by hand"""
+    sql('CREATE DATABASE managed')
+    env = {**os.environ, 'PGDATABASE': 'managed'}
+    subprocess.run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', f'{HERE}/../sql/pacer-managed.sql'], check=True, env=env)
+    sql('''CREATE SCHEMA peer;
+        CREATE TABLE peer.source (name text PRIMARY KEY, next_at timestamptz NOT NULL, start_interval interval NOT NULL)
+            WITH (fillfactor = 25, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+        INSERT INTO peer.source VALUES ('hot', now(), '1 us');
+        INSERT INTO pacer.source (name, start_interval, max_waiting) VALUES ('hot', '1 us', NULL)''', env=env)
+    subjects, cases = ('update', 'nextslot', 'book'), (1, 8, 32)
+    take_turns('managed', subjects, cases, lambda subject, clients: {'a second': pgbench(BY_HAND[subject], clients, env=env)[0]})
+    table('managed', subjects, cases, 'a second', of='update')
+
+
 def starts():
     cases = (1, 1000), (10, 200), (100, 15)
     for interval_ms, each in cases:
@@ -497,7 +513,7 @@ def picture_reserve():
 
 
 PICTURES = {'hot': picture_hot, 'held': picture_held, 'reserve': picture_reserve}
-QUESTIONS = {f.__name__: f for f in (hot, age, held, reserve, pooler, starts, rest, client, sources)}
+QUESTIONS = {f.__name__: f for f in (hot, age, held, reserve, pooler, managed, starts, rest, client, sources)}
 
 
 def main():
