@@ -24,13 +24,14 @@ my $bound = $PostgreSQL::Test::Utils::timeout_default;
 my $dir = PostgreSQL::Test::Utils::tempdir_short;
 my $us = '(extract(epoch FROM %s) * 1000000)::bigint';
 my $interval_ms = 150;
-my $lanes = 5;    # sources at a time
+my $lanes = 10;    # sources at a time
 
 my $node = PacerSession->node('clients', 'log_statement = none', "listen_addresses = '127.0.0.1'", 'max_connections = 200');
 $node->safe_psql('postgres', "SELECT pacer.create_source('s' || n, '$interval_ms ms') FROM generate_series(1, $lanes) n");
 PacerCommand->database($node);
 $ENV{PGSSLMODE} = 'disable';
 $ENV{PGGSSENCMODE} = 'disable';
+$ENV{PGCONNECT_TIMEOUT} = 3;
 my $me = PacerSession->new($node);
 
 # --- the one who looks
