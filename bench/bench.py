@@ -11,7 +11,7 @@ by side. Printed are medians, and what they are of the first subject.
   held        90   while others hold snapshots and row locks
   reserve     60   flushes and reserve_ahead
   pooler      20   through PgBouncer in transaction mode
-  managed     50   the edition in plain SQL
+  managed    140   the edition in plain SQL
   starts      40   how exactly callers start
   rest        40   release, confirm, refusals, status
   client      60   the command, and a thousand that wait
@@ -402,7 +402,7 @@ def pooler():
 
 
 def managed():
-    """the edition in plain SQL, in a database of its own, beside the UPDATE by hand"""
+    """the edition in plain SQL, in a database of its own, beside the UPDATE by hand; a session compiles its functions once"""
     sql('CREATE DATABASE managed')
     env = {**os.environ, 'PGDATABASE': 'managed'}
     subprocess.run(['psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', f'{HERE}/../sql/pacer-managed.sql'], check=True, env=env)
@@ -412,7 +412,7 @@ def managed():
         INSERT INTO peer.source VALUES ('hot', now(), '1 us');
         INSERT INTO pacer.source (name, start_interval, max_waiting) VALUES ('hot', '1 us', NULL)''', env=env)
     subjects, cases = ('update', 'nextslot', 'book'), (1, 8, 32)
-    take_turns('managed', subjects, cases, lambda subject, clients: {'a second': pgbench(BY_HAND[subject], clients, env=env)[0]})
+    take_turns('managed', subjects, cases, lambda subject, clients: {'a second': pgbench(BY_HAND[subject], clients, seconds=3 * SECONDS, env=env)[0]})
     table('managed', subjects, cases, 'a second', of='update')
 
 
