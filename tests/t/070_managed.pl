@@ -14,8 +14,8 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $node = PostgreSQL::Test::Cluster->new('managed');
-$node->init;
-$node->append_conf('postgresql.conf', "fsync = on\nmax_connections = 60\n");
+$node->init(allows_streaming => 1);
+$node->append_conf('postgresql.conf', "fsync = on\nmax_connections = 80\n");
 $node->start;
 
 sub run_file
@@ -120,6 +120,19 @@ my @slots = sort { $a <=> $b } map { split /\n/, $_->{out} } @out;
 is(scalar @slots, 1200, '1200 slots for 8 sessions');
 is((grep { $slots[$_] - $slots[ $_ - 1 ] < 10_000 } 1 .. $#slots) + 0, 0, 'all at least an interval apart');
 
+# exactly so many are admitted
+$me->ask("SELECT pacer.create_source('line', '10 s', max_waiting => 10), pacer.create_source('none', '10 s', max_waiting => 0)");
+for (['line', 11], ['none', 1])
+{
+	my ($source, $admitted) = @$_;
+	my @caller = map { start_it('psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $node->connstr('postgres'), '-c', "SELECT slot_at FROM pacer.book('$source')") } 1 .. 50;
+
+	finish_it($_) for @caller;
+	is((grep { $_->{out} =~ /^\d/ } @caller) + 0, $admitted, "$source: of 50 at once $admitted are admitted");
+	is((grep { $_->{err} =~ /^ERROR:  PC001$/ } @caller) + 0, 50 - $admitted, "$source: the others are refused");
+	is($me->ask("SELECT next_request_at - last_start FROM pacer.source_status('$source')"), '00:' . ($admitted == 1 ? '00:10' : '01:50'), "$source: and take nothing");
+}
+
 # 20 that create one source
 my @creators = map {
 	my %one = (err => '');
@@ -153,6 +166,29 @@ $node->safe_psql('postgres', "ALTER ROLE strict SET default_transaction_isolatio
 my @strict = map { start_it('sh', '-c', 'for n in 1 2 3 4 5 6 7 8 9 10; do pgpacer book strict -U strict || exit; done') } 1 .. 8;
 is(finish_it($_), 0, 'REPEATABLE READ, 8 at once: each gets its slots') or diag($_->{err}) for @strict;
 is($me->ask("SELECT booked FROM pacer.source_status('strict')"), '80', 'and no more');
+
+# --- a standby answers, and books nothing; a dump keeps the schedule
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('managed_standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+my $looks = PacerSession->new($standby);
+$looks->ask("SELECT pacer.book('s')");
+like($looks->error, qr/ERROR:  25006: cannot execute book\(\) during recovery/, 'standby: a booking is refused');
+my $heads = 'SELECT name, next_request_at FROM pacer.status ORDER BY name';
+is($looks->ask($heads), $me->ask($heads), 'standby: status answers');
+is($looks->ask("SELECT slot_at, (SELECT bool_and(run_ok IS NULL) FROM pacer.status) FROM pacer.peek('s')"), $me->ask("SELECT next_request_at FROM pacer.source_status('s')") . '|t', 'standby: so does peek');
+$looks->quit;
+$standby->stop;
+$me->ask('CREATE DATABASE copy');
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/managed.dump";
+command_ok([ 'pg_dump', '-Fc', '-f', $dump, '-d', $node->connstr('postgres') ], 'dumped');
+command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr('copy'), $dump ], 'restored');
+is($node->safe_psql('copy', $heads), $me->ask($heads), 'the same schedule');
+is($node->safe_psql('copy', "SELECT slot_at FROM pacer.book('s')"), $me->ask("SELECT next_request_at FROM pacer.source_status('s')"), 'which goes on');
+$me->ask('DROP DATABASE copy');
 
 # --- to the extension and back
 
