@@ -1156,11 +1156,13 @@ examples_do_as_they_say(void **state)
 	{
 		char		command[4096];
 		char		output[4096];
+		char		hourly[32];
 		FILE	   *f;
 
 		/* those that ask a database get a source of their own, the others do not look */
+		snprintf(hourly, sizeof hourly, "hourly_%d", (int) getpid());
 		snprintf(command, sizeof command, "'%s/../examples/%s' %s 2>&1", self, examples[i].name,
-				 strcmp(examples[i].name, "quota") == 0 ? "hourly" : new_source(SECOND / 10));
+				 strcmp(examples[i].name, "quota") == 0 ? hourly : new_source(SECOND / 10));
 		f = popen(command, "r");
 		assert_non_null(f);
 		output[fread(output, 1, sizeof output - 1, f)] = '\0';
