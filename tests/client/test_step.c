@@ -152,7 +152,8 @@ cancelled_at_every_point(void **state)
 		{
 			struct pollfd fd = {.fd = pgpacer_step_fd(step),.events = pgpacer_step_events(step)};
 
-			poll(&fd, 1, 5);
+			/* the last of them get as far as a start, however slow this is */
+			poll(&fd, 1, 5 + 50 * steps);
 			rc = pgpacer_step_on(step);
 		}
 		pgpacer_cancel_fire(o.cancel, 7);
