@@ -47,15 +47,18 @@ suite_pgtap() {
 	bounded pg_prove -v -d pgtap "$@"
 }
 
-# The edition in plain SQL: the same files, and the same model.
+# The edition in plain SQL: the same files, the same model, the same client.
 suite_managed() {
-	createdb managed
-	createdb model
-	PGDATABASE=managed psql -qX -v ON_ERROR_STOP=1 -f sql/pacer-managed.sql || return
+	local database
+	for database in managed model client_managed; do
+		createdb "$database"
+		psql -qX -d "$database" -v ON_ERROR_STOP=1 -f sql/pacer-managed.sql || return
+	done
 	bounded pg_prove -v -d managed --set managed=1 "$@"
-	export PGDATABASE=model
-	psql -qX -v ON_ERROR_STOP=1 -f sql/pacer-managed.sql -f tests/managed/driver.sql || return
-	bounded python3 tests/model/torture.py --managed --ops 2000 && echo 'ok - the model agrees' || echo 'not ok - the model disagrees'
+	psql -qX -d model -v ON_ERROR_STOP=1 -f tests/managed/driver.sql || return
+	PGDATABASE=model bounded python3 tests/model/torture.py --managed --ops 2000 && echo 'ok - the model agrees' || echo 'not ok - the model disagrees'
+	make -s -C client check-build || return
+	PGDATABASE=client_managed CMOCKA_MESSAGE_OUTPUT=TAP bounded prove -v client/build/tests/*
 }
 
 # The driver looks for specs/NAME.spec and expected/NAME.out side by side.
